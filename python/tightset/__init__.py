@@ -1,0 +1,65 @@
+"""Tight, valid prediction sets from any classifier's logits, at memory speed.
+
+Calibrate on held-out logits and labels, then predict sets that contain the truth with a chosen
+probability:
+
+>>> import numpy as np
+>>> import tightset as ts
+>>> rng = np.random.default_rng(0)
+>>> labels = rng.integers(5, size=2000)
+>>> logits = 2 * rng.normal(size=(2000, 5)) + 4 * np.eye(5)[labels]
+>>> predictor = ts.calibrate(logits[:1000], labels[:1000], alpha=0.1)
+>>> sets = predictor.predict_set(logits[1000:])
+>>> sets
+PredictionSets(1000 rows, 5 labels, mean size 1.301)
+"""
+
+from tightset._core import VERSION as __version__
+from tightset._core import InternalError
+from tightset.artefact import load
+from tightset.blocks import (
+    all_scores,
+    conformal_rank,
+    conformal_threshold,
+    entropy,
+    gini,
+    label_scores,
+    margin,
+    ranks,
+    softmax,
+)
+from tightset.calibration import calibrate
+from tightset.predictor import Candidate, Predictor
+from tightset.recipes import Recipe
+from tightset.scores import APS, RANK, RAPS, SAPS, THR, Entropy, Scoring
+from tightset.selection import SelectionCurve, SmallCalibrationWarning
+from tightset.sets import PredictionSets
+
+__all__ = [
+    "APS",
+    "RANK",
+    "RAPS",
+    "SAPS",
+    "THR",
+    "Candidate",
+    "Entropy",
+    "InternalError",
+    "PredictionSets",
+    "Predictor",
+    "Recipe",
+    "Scoring",
+    "SelectionCurve",
+    "SmallCalibrationWarning",
+    "__version__",
+    "all_scores",
+    "calibrate",
+    "conformal_rank",
+    "conformal_threshold",
+    "entropy",
+    "gini",
+    "label_scores",
+    "load",
+    "margin",
+    "ranks",
+    "softmax",
+]

@@ -1,0 +1,113 @@
+"""Types of the extension module, held to the binary by stubtest."""
+
+from collections.abc import Sequence
+from typing import Any, Final, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+GENERATOR: Final = "row-bits-splitmix64-v1"
+VERSION: Final[str]
+
+class InternalError(RuntimeError): ...
+
+@final
+class Scoring:
+    def __new__(
+        cls,
+        score: str,
+        *,
+        penalty: float = 0.0,
+        k_reg: int = 0,
+        weight: float = 0.0,
+        gamma: float = 0.0,
+        power: float = 0.0,
+        temperature: float = 1.0,
+    ) -> Scoring: ...
+
+def uncertainty(
+    logits: NDArray[Any], measure: str, *, probabilities: bool = False, n_threads: int | None = None
+) -> NDArray[np.float64]: ...
+def softmax(
+    logits: NDArray[Any],
+    *,
+    gamma: float,
+    power: float,
+    temperature: float,
+    probabilities: bool = False,
+    n_threads: int | None = None,
+) -> NDArray[Any]: ...
+def ranks(
+    logits: NDArray[Any],
+    labels: NDArray[np.int64],
+    *,
+    probabilities: bool = False,
+    n_threads: int | None = None,
+) -> NDArray[np.int64]: ...
+def label_scores(
+    logits: NDArray[Any],
+    labels: NDArray[np.int64],
+    candidates: Sequence[Scoring],
+    *,
+    ranked: bool,
+    seed: int,
+    u: float | NDArray[np.float64] | None = None,
+    row_ids: NDArray[np.uint64] | None = None,
+    rows: NDArray[np.int64] | None = None,
+    probabilities: bool = False,
+    n_threads: int | None = None,
+) -> NDArray[np.float64]: ...
+def all_scores(
+    logits: NDArray[Any],
+    scoring: Scoring,
+    *,
+    ranked: bool,
+    seed: int,
+    u: float | NDArray[np.float64] | None = None,
+    row_ids: NDArray[np.uint64] | None = None,
+    probabilities: bool = False,
+    n_threads: int | None = None,
+) -> NDArray[np.float64]: ...
+def p_values(
+    logits: NDArray[Any],
+    scoring: Scoring,
+    sorted_scores: NDArray[np.float64],
+    *,
+    smoothed: bool,
+    seed: int,
+    row_ids: NDArray[np.uint64] | None = None,
+    probabilities: bool = False,
+    n_threads: int | None = None,
+) -> NDArray[np.float64]: ...
+def predict_sets(
+    logits: NDArray[Any],
+    scoring: Scoring,
+    threshold: float,
+    *,
+    allow_empty: bool,
+    seed: int,
+    u: float | NDArray[np.float64] | None = None,
+    row_ids: NDArray[np.uint64] | None = None,
+    probabilities: bool = False,
+    n_threads: int | None = None,
+) -> tuple[NDArray[np.int64], NDArray[np.int32]]: ...
+def count_pairs(
+    logits: NDArray[Any],
+    candidates: Sequence[Scoring],
+    thresholds: NDArray[np.float64],
+    *,
+    seed: int,
+    row_ids: NDArray[np.uint64] | None = None,
+    rows: NDArray[np.int64] | None = None,
+    probabilities: bool = False,
+    n_threads: int | None = None,
+) -> NDArray[np.uint64]: ...
+def kth_smallest(scores: NDArray[np.float64], k: int) -> float: ...
+def conformal_rank(n: int, alpha: float) -> int: ...
+def permutation(seed: int, n: int) -> NDArray[np.int64]: ...
+def mask(
+    offsets: NDArray[np.int64], labels: NDArray[np.int32], n_labels: int
+) -> NDArray[np.bool_]: ...
+def available_threads() -> int: ...
+def simd_level() -> str: ...
+def _panic_for_tests(elements: int) -> None: ...

@@ -1,0 +1,221 @@
+"""The frozen result of a calibration."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tightset import _core
+from tightset._inputs import ArrayLike, as_labels, as_logits, as_row_ids, as_thread_count, as_uniforms
+from tightset.recipes import Recipe
+from tightset.scores import Scoring
+from tightset.selection import SelectionCurve
+from tightset.sets import PredictionSets
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A scoring and its conformal threshold on the ranked scale."""
+
+    scoring: Scoring
+    threshold: float
+
+
+@dataclass(frozen=True, slots=True)
+class Predictor:
+    """A calibrated predictor: immutable, safe to share among threads, the same bits everywhere.
+
+    Made by `calibrate` or `load`. For rows exchangeable with the calibration rows, the set of a new
+    row contains its label with probability at least 1 - alpha, over the draw of both (exactly for
+    recipes with one candidate or ``"held-out"`` selection, approximately for ``"paper"`` and
+    ``"released"``).
+
+    Attributes
+    ----------
+    alpha
+        Miscoverage level.
+    recipe
+        The recipe it was made by.
+    n_labels
+        K, the number of labels.
+    n_calibration
+        Rows that set the threshold.
+    rank
+        Which of their scores, in order, the threshold is; above `n_calibration` it is infinite.
+    candidates
+        What prediction uses.
+    selection_curve
+        What the selection saw, or None when there was nothing to select.
+    seed, probabilities, uses_row_ids
+        How rows are read, as in calibration.
+    """
+
+    alpha: float
+    recipe: Recipe
+    n_labels: int
+    n_calibration: int
+    rank: int
+    candidates: tuple[Candidate, ...]
+    seed: int
+    probabilities: bool
+    uses_row_ids: bool
+    selection_curve: SelectionCurve | None = field(default=None, repr=False, compare=False)
+    calibration_scores: NDArray[np.float64] | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def scoring(self) -> Scoring:
+        """The score, reweighting and temperature in use."""
+        return self._only().scoring
+
+    @property
+    def threshold(self) -> float:
+        """A label is in the set when its ranked score is at most this."""
+        return self._only().threshold
+
+    def _only(self) -> Candidate:
+        if len(self.candidates) != 1:
+            message = f"{len(self.candidates)} candidates are in use: see .candidates"
+            raise ValueError(message)
+        return self.candidates[0]
+
+    def predict_set(
+        self,
+        logits: ArrayLike,
+        *,
+        allow_empty: bool = True,
+        u: ArrayLike | None = None,
+        row_ids: ArrayLike | None = None,
+        n_threads: int | None = None,
+    ) -> PredictionSets:
+        """Return the prediction set of each row.
+
+        A set contains the label of a row exchangeable with the calibration rows with probability at
+        least 1 - alpha.
+
+        Parameters
+        ----------
+        logits
+            Array of shape (n, K), or one row of shape (K,).
+        allow_empty
+            Whether a set may be empty, as the guarantee permits for rows that a confident
+            classifier finds strange. If not, such a set holds the top label, which only adds
+            coverage.
+        u
+            As in `label_scores`. The default keeps the guarantee; other values are for comparison.
+        row_ids
+            Required exactly when calibration had them.
+        n_threads
+            Threads to use at most.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import tightset as ts
+        >>> rng = np.random.default_rng(0)
+        >>> labels = rng.integers(3, size=500)
+        >>> logits = rng.normal(size=(500, 3)) + 2 * np.eye(3)[labels]
+        >>> predictor = ts.calibrate(logits, labels, alpha=0.1, recipe="aps")
+        >>> [labels.tolist() for labels in predictor.predict_set([[3.0, 2.5, -4.0], [9.0, 0.0, 0.0]])]
+        [[0, 1], [0]]
+        """
+        array = as_logits(logits, n_labels=self.n_labels, one_row=True)
+        n, candidate = len(array), self._only()
+        indptr, indices = _core.predict_sets(
+            array,
+            candidate.scoring.core,
+            candidate.threshold,
+            allow_empty=allow_empty,
+            seed=self.seed,
+            u=as_uniforms(u, n),
+            row_ids=self._row_ids(row_ids, n),
+            probabilities=self.probabilities,
+            n_threads=as_thread_count(n_threads),
+        )
+        return PredictionSets(indptr, indices, self.n_labels)
+
+    def predict_p(
+        self,
+        logits: ArrayLike,
+        *,
+        smoothed: bool = False,
+        row_ids: ArrayLike | None = None,
+        n_threads: int | None = None,
+    ) -> NDArray[np.float64]:
+        """Return the conformal p-value of every label, shape (n, K).
+
+        For a row exchangeable with the calibration rows, the p-value of its label is at most t with
+        probability at most t, for every t; with `smoothed`, exactly t.
+
+        Parameters
+        ----------
+        logits
+            Array of shape (n, K), or one row of shape (K,).
+        smoothed
+            Whether ties are broken at random, by a number that the row and the seed determine.
+        row_ids, n_threads
+            As in `predict_set`.
+        """
+        array = as_logits(logits, n_labels=self.n_labels, one_row=True)
+        if self.calibration_scores is None:
+            message = "p-values need the calibration scores: save with score_table=True to keep them"
+            raise ValueError(message)
+        return _core.p_values(
+            array,
+            self.scoring.core,
+            self.calibration_scores,
+            smoothed=smoothed,
+            seed=self.seed,
+            row_ids=self._row_ids(row_ids, len(array)),
+            probabilities=self.probabilities,
+            n_threads=as_thread_count(n_threads),
+        )
+
+    def scores(
+        self,
+        logits: ArrayLike,
+        labels: ArrayLike | None = None,
+        *,
+        row_ids: ArrayLike | None = None,
+        n_threads: int | None = None,
+    ) -> NDArray[np.float64]:
+        """Return ranked scores: of the given labels, shape (n,), or of all, shape (n, K).
+
+        A label is in its row's set exactly when its score is at most the threshold.
+        """
+        array = as_logits(logits, n_labels=self.n_labels, one_row=True)
+        settings: dict[str, Any] = {
+            "ranked": True,
+            "seed": self.seed,
+            "row_ids": self._row_ids(row_ids, len(array)),
+            "probabilities": self.probabilities,
+            "n_threads": as_thread_count(n_threads),
+        }
+        core = self.scoring.core
+        if labels is None:
+            return _core.all_scores(array, core, **settings)
+        return _core.label_scores(array, as_labels(labels, len(array)), [core], **settings)[0]
+
+    def save(self, path: str | os.PathLike[str], *, score_table: bool = False) -> None:
+        """Write the predictor to a JSON file, whole or not at all.
+
+        Parameters
+        ----------
+        path
+            The file, replaced if it exists.
+        score_table
+            Whether to keep the calibration scores, 11 bytes each, which `predict_p` needs.
+        """
+        from tightset.artefact import save
+
+        save(self, path, score_table=score_table)
+
+    def _row_ids(self, row_ids: ArrayLike | None, n_rows: int) -> NDArray[np.uint64] | None:
+        if (row_ids is not None) != self.uses_row_ids:
+            had = "with" if self.uses_row_ids else "without"
+            message = f"row_ids must be given exactly when calibration had them: it was {had} row_ids"
+            raise ValueError(message)
+        return as_row_ids(row_ids, n_rows)

@@ -1,0 +1,113 @@
+"""Prediction sets as compressed rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+from typing import overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tightset import _core
+from tightset._inputs import ArrayLike, as_labels
+
+
+class PredictionSets:
+    """One set of labels for each row, as `predict_set` returns them.
+
+    Attributes
+    ----------
+    indptr
+        int64 of shape (n + 1,): row i's labels are ``indices[indptr[i]:indptr[i + 1]]``.
+    indices
+        int32: labels by falling probability.
+    n_labels
+        K.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import tightset as ts
+    >>> sets = ts.PredictionSets(np.array([0, 2, 2]), np.array([1, 0], np.int32), n_labels=3)
+    >>> sets.sizes, sets[0], sets.covers([0, 0])
+    (array([2, 0]), array([1, 0], dtype=int32), array([ True, False]))
+    """
+
+    def __init__(self, indptr: NDArray[np.int64], indices: NDArray[np.int32], n_labels: int) -> None:
+        self.indptr = indptr
+        self.indices = indices
+        self.n_labels = n_labels
+
+    @cached_property
+    def sizes(self) -> NDArray[np.int64]:
+        """Number of labels in each set, shape (n,)."""
+        return np.diff(self.indptr)
+
+    @cached_property
+    def mask(self) -> NDArray[np.bool_]:
+        """Membership as a boolean array of shape (n, K)."""
+        return _core.mask(self.indptr, self.indices, self.n_labels)
+
+    def __len__(self) -> int:
+        return len(self.indptr) - 1
+
+    @overload
+    def __getitem__(self, row: int) -> NDArray[np.int32]: ...
+    @overload
+    def __getitem__(self, row: slice) -> PredictionSets: ...
+    def __getitem__(self, row: int | slice) -> NDArray[np.int32] | PredictionSets:
+        """Return the labels of one row, or the sets of consecutive rows."""
+        if isinstance(row, slice):
+            start, stop, step = row.indices(len(self))
+            if step != 1:
+                message = f"rows of PredictionSets can be sliced in steps of 1, got {step}"
+                raise ValueError(message)
+            bounds = self.indptr[start : max(start, stop) + 1]
+            return PredictionSets(
+                bounds - bounds[0], self.indices[bounds[0] : bounds[-1]], self.n_labels
+            )
+        n = len(self)
+        if not -n <= row < n:
+            message = f"row must be between {-n} and {n - 1}, got {row}"
+            raise IndexError(message)
+        row %= n
+        return self.indices[self.indptr[row] : self.indptr[row + 1]]
+
+    def __iter__(self) -> Iterator[NDArray[np.int32]]:
+        return (self[row] for row in range(len(self)))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, PredictionSets):
+            return NotImplemented
+        return (
+            self.n_labels == other.n_labels
+            and np.array_equal(self.indptr, other.indptr)
+            and np.array_equal(self.indices, other.indices)
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        mean = f", mean size {self.sizes.mean():.3f}" if len(self) else ""
+        return f"PredictionSets({len(self)} rows, {self.n_labels} labels{mean})"
+
+    def covers(self, labels: ArrayLike) -> NDArray[np.bool_]:
+        """Return whether each row's set contains its label."""
+        truth = as_labels(labels, len(self))
+        outside = (truth < 0) | (truth >= self.n_labels)
+        if outside.any():
+            row = int(outside.argmax())
+            message = f"labels must be between 0 and {self.n_labels - 1}: found {truth[row]} at row {row}"
+            raise ValueError(message)
+        rows = np.repeat(np.arange(len(self)), self.sizes)
+        covered = np.zeros(len(self), dtype=np.bool_)
+        covered[rows[self.indices == truth[rows]]] = True
+        return covered
+
+    def coverage(self, labels: ArrayLike) -> float:
+        """Return the share of rows whose set contains the label."""
+        if not len(self):
+            message = "coverage needs at least one row, got 0"
+            raise ValueError(message)
+        return float(self.covers(labels).mean())

@@ -1,0 +1,68 @@
+//! Tight, valid prediction sets from any classifier's logits, at memory speed.
+//!
+//! Conformal prediction turns logits into sets of labels that contain the truth with a chosen
+//! probability. This crate scores labels under entropy-reweighted logits (Luo & Colombo, COPA 2024),
+//! takes exact conformal quantiles and builds the sets. The Python package `tightset` is a thin layer
+//! over it.
+//!
+//! The way of a row: [`rows`] lends it, [`row`] scans it and takes its entropy, [`masses`] sums the
+//! exponentials on either side of a label, [`score`] turns those sums into a score, [`quantile`] picks
+//! the threshold, [`batch`] does this for a matrix over [`threads`].
+//!
+//! # Examples
+//! Calibrate on four rows and predict a fifth:
+//! ```
+//! use tightset::{Matrix, Plan, Randomness, Request, Reweight, Scale, Score, Scoring};
+//!
+//! let logits = [2.0_f32, 0.1, 0.3, 0.2, 1.5, 0.1, 0.0, 0.4, 2.5, 1.0, 0.9, 0.2];
+//! let labels = [0_i64, 1, 2, 0];
+//! let scoring = Scoring::new(Score::Aps, Reweight::new(0.0, 1.0)?, 1.0)?;
+//! let request =
+//!     Request { candidates: &[scoring], scale: Scale::Ranked, randomness: Randomness::default() };
+//!
+//! let mut scores = vec![0.0; 4];
+//! let rows = Matrix::new(&logits, 3)?;
+//! tightset::label_scores(&rows, &labels, &request, &Plan::default(), &mut scores)?;
+//! let rank = tightset::conformal_rank(scores.len(), 0.4)?;
+//! let threshold = tightset::kth_smallest(&mut scores, rank)?;
+//!
+//! let new = Matrix::new(&[1.0_f32, 3.0, 0.5], 3)?;
+//! let sets = tightset::predict_sets(&new, &request, threshold, true, &Plan::default())?;
+//! assert_eq!(sets.labels[0], 1);
+//! # Ok::<(), tightset::Error>(())
+//! ```
+
+mod batch;
+mod elementary;
+mod error;
+mod float;
+mod kernel;
+mod masses;
+mod pvalue;
+mod quantile;
+mod row;
+mod rows;
+mod score;
+mod scoring;
+mod simd;
+mod sum;
+mod threads;
+mod uniform;
+
+#[cfg(feature = "python")]
+mod py;
+
+pub use batch::{
+    Measure, Request, Sets, all_scores, count_pairs, label_scores, p_values, predict_sets, ranks, softmax,
+    uncertainty,
+};
+pub use error::Error;
+pub use float::Float;
+pub use kernel::{Randomness, Uniforms};
+pub use pvalue::{p_value, smoothed_p_value};
+pub use quantile::{conformal_rank, kth_smallest};
+pub use rows::{LogProbabilities, Matrix, Rows};
+pub use scoring::{Reweight, Scale, Score, Scoring};
+pub use simd::{Level, level};
+pub use threads::{Plan, available_threads};
+pub use uniform::{GENERATOR, permutation};

@@ -1,0 +1,225 @@
+//! NumPy arrays as rows: the one place that looks at a dtype, and chooses the computing type.
+//!
+//! An array is held by address, shape and strides. Rows that lie in memory as they are needed are
+//! lent; all others (float16, bfloat16, integers, big-endian, strided, Fortran, misaligned) are
+//! converted one row at a time into the reading thread's scratch. float16, bfloat16 and float32
+//! compute in float32, everything else in float64.
+//!
+//! Safety of reading without the GIL: the array is kept alive by a reference, its buffer cannot move
+//! while that reference exists (NumPy refuses to resize a referenced array), and every address is
+//! inside the shape and strides that NumPy vouches for. A thread that writes to the array during
+//! the call makes the numbers of those rows wrong; the kernels accept any bit pattern.
+#![allow(unsafe_code, reason = "reads foreign buffers of any dtype and layout")]
+
+use half::{bf16, f16};
+use numpy::{PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods};
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+
+use crate::error::Error;
+use crate::float::Float;
+use crate::rows::{Rows, log_probabilities};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Element {
+    F16,
+    Bf16,
+    F32,
+    F64,
+    I8,
+    I16,
+    I32,
+    I64,
+    U8,
+    U16,
+    U32,
+    U64,
+}
+
+impl Element {
+    /// bfloat16 has no NumPy dtype of its own: the Python layer passes it as raw two-byte elements.
+    fn of(kind: u8, itemsize: usize) -> Option<Self> {
+        Some(match (kind, itemsize) {
+            (b'f', 2) => Self::F16,
+            (b'V', 2) => Self::Bf16,
+            (b'f', 4) => Self::F32,
+            (b'f', 8) => Self::F64,
+            (b'i', 1) => Self::I8,
+            (b'i', 2) => Self::I16,
+            (b'i', 4) => Self::I32,
+            (b'i', 8) => Self::I64,
+            (b'u', 1) => Self::U8,
+            (b'u', 2) => Self::U16,
+            (b'u', 4) => Self::U32,
+            (b'u', 8) => Self::U64,
+            _ => return None,
+        })
+    }
+
+    fn computes_in_f32(self) -> bool {
+        matches!(self, Self::F16 | Self::Bf16 | Self::F32)
+    }
+}
+
+/// A 2-D array of logits or probabilities, or some of its rows.
+#[derive(Debug)]
+pub(super) struct Table {
+    data: *const u8,
+    n_rows: usize,
+    n_labels: usize,
+    row_stride: isize,
+    column_stride: isize,
+    element: Element,
+    swapped: bool,
+    /// Which rows, in which order; all of them without it.
+    selection: Option<Vec<usize>>,
+    probabilities: bool,
+    /// Keeps the buffer alive.
+    _array: Py<PyUntypedArray>,
+}
+
+// SAFETY: the buffer is only read, outlives the table, and any value in it is acceptable.
+unsafe impl Sync for Table {}
+// SAFETY: as above; `Py` may be sent and dropped anywhere.
+unsafe impl Send for Table {}
+
+impl Table {
+    pub(super) fn new(
+        array: &Bound<'_, PyUntypedArray>,
+        selection: Option<&[i64]>,
+        probabilities: bool,
+    ) -> PyResult<Self> {
+        let (&[n_rows, n_labels], &[row_stride, column_stride]) = (array.shape(), array.strides()) else {
+            let message = format!("logits must have 2 dimensions, got {}", array.ndim());
+            return Err(PyValueError::new_err(message));
+        };
+        if n_labels == 0 {
+            return Err(PyValueError::new_err("logits must have at least 1 label, got 0 columns"));
+        }
+        let dtype = array.dtype();
+        let Some(element) = Element::of(dtype.kind(), dtype.itemsize()) else {
+            let message = format!("logits must be real numbers, got dtype {dtype}");
+            return Err(PyTypeError::new_err(message));
+        };
+        let selection = selection.map(|indices| {
+            let valid = indices.iter().map(|&i| usize::try_from(i).ok().filter(|&i| i < n_rows));
+            valid.collect::<Option<Vec<usize>>>()
+        });
+        if selection == Some(None) {
+            return Err(PyValueError::new_err(format!(
+                "rows must be between 0 and {}",
+                n_rows.saturating_sub(1)
+            )));
+        }
+        Ok(Self {
+            // SAFETY: the pointer comes from a live array object.
+            data: unsafe { (*array.as_array_ptr()).fields.data.cast::<u8>().cast_const() },
+            n_rows,
+            n_labels,
+            row_stride,
+            column_stride,
+            element,
+            swapped: dtype.byteorder() == if cfg!(target_endian = "little") { b'>' } else { b'<' },
+            selection: selection.flatten(),
+            probabilities,
+            _array: array.clone().unbind(),
+        })
+    }
+
+    pub(super) fn computes_in_f32(&self) -> bool {
+        self.element.computes_in_f32()
+    }
+
+    /// Rows that a call goes over.
+    pub(super) fn len(&self) -> usize {
+        self.selection.as_ref().map_or(self.n_rows, Vec::len)
+    }
+
+    /// Elements that a call reads.
+    pub(super) fn elements(&self) -> usize {
+        self.len().saturating_mul(self.n_labels)
+    }
+
+    fn address(&self, row: usize) -> *const u8 {
+        debug_assert!(row < self.n_rows);
+        // SAFETY: row < n_rows, and NumPy vouches for every address its shape and strides reach.
+        unsafe { self.data.offset(row as isize * self.row_stride) }
+    }
+
+    fn source_row(&self, index: usize) -> usize {
+        self.selection.as_ref().map_or(index, |rows| rows[index])
+    }
+
+    /// The row where it lies, if its elements are `T` as the machine has them, side by side.
+    fn lent<T: Float>(&self, row: usize, element: Element) -> Option<&[T]> {
+        let address = self.address(row).cast::<T>();
+        let as_needed = self.element == element
+            && !self.swapped
+            && !self.probabilities
+            && (self.column_stride == size_of::<T>() as isize || self.n_labels == 1)
+            && address.is_aligned();
+        // SAFETY: n_labels elements of type T, contiguous and aligned as just checked, inside an
+        // array that `self` keeps alive; f32 and f64 have no invalid bit patterns.
+        as_needed.then(|| unsafe { std::slice::from_raw_parts(address, self.n_labels) })
+    }
+
+    /// Reads a row of N-byte elements through `convert`, which gets bytes in the machine's order.
+    fn read<const N: usize, F>(&self, row: usize, target: &mut Vec<F>, convert: impl Fn([u8; N]) -> F) {
+        let start = self.address(row);
+        target.clear();
+        target.extend((0..self.n_labels).map(|column| {
+            // SAFETY: column < n_labels and the element has N bytes; read_unaligned asks for no more.
+            let mut bytes: [u8; N] = unsafe {
+                start.offset(column as isize * self.column_stride).cast::<[u8; N]>().read_unaligned()
+            };
+            if self.swapped {
+                bytes.reverse();
+            }
+            convert(bytes)
+        }));
+    }
+
+    fn converted<F: Float>(&self, row: usize, target: &mut Vec<F>) {
+        match self.element {
+            Element::F16 => self.read(row, target, |b| F::from_f32(f16::from_ne_bytes(b).to_f32())),
+            Element::Bf16 => self.read(row, target, |b| F::from_f32(bf16::from_ne_bytes(b).to_f32())),
+            Element::F32 => self.read(row, target, |b| F::from_f32(f32::from_ne_bytes(b))),
+            Element::F64 => self.read(row, target, |b| F::from_f64(f64::from_ne_bytes(b))),
+            Element::I8 => self.read(row, target, |b| F::from_f64(f64::from(i8::from_ne_bytes(b)))),
+            Element::I16 => self.read(row, target, |b| F::from_f64(f64::from(i16::from_ne_bytes(b)))),
+            Element::I32 => self.read(row, target, |b| F::from_f64(f64::from(i32::from_ne_bytes(b)))),
+            Element::I64 => self.read(row, target, |b| F::from_f64(i64::from_ne_bytes(b) as f64)),
+            Element::U8 => self.read(row, target, |b| F::from_f64(f64::from(u8::from_ne_bytes(b)))),
+            Element::U16 => self.read(row, target, |b| F::from_f64(f64::from(u16::from_ne_bytes(b)))),
+            Element::U32 => self.read(row, target, |b| F::from_f64(f64::from(u32::from_ne_bytes(b)))),
+            Element::U64 => self.read(row, target, |b| F::from_f64(u64::from_ne_bytes(b) as f64)),
+        }
+    }
+}
+
+impl<F: Float> Rows<F> for Table {
+    fn n_rows(&self) -> usize {
+        self.len()
+    }
+
+    fn n_labels(&self) -> usize {
+        self.n_labels
+    }
+
+    fn row<'a>(&'a self, index: usize, scratch: &'a mut Vec<F>) -> Result<&'a [F], Error> {
+        let row = self.source_row(index);
+        let element = if size_of::<F>() == 4 { Element::F32 } else { Element::F64 };
+        if let Some(lent) = self.lent(row, element) {
+            return Ok(lent);
+        }
+        self.converted(row, scratch);
+        if self.probabilities {
+            log_probabilities(scratch, row)?;
+        }
+        Ok(scratch)
+    }
+
+    fn position(&self, index: usize) -> usize {
+        self.source_row(index)
+    }
+}

@@ -1,0 +1,403 @@
+//! The functions Python calls: each names its arguments, enters once and returns arrays.
+#![allow(
+    clippy::too_many_arguments,
+    clippy::needless_pass_by_value,
+    reason = "signatures are those of Python"
+)]
+
+use numpy::ndarray::{Array1, Array2};
+use numpy::{IntoPyArray, PyArray1, PyArray2, PyReadonlyArray1, PyReadonlyArray2, PyUntypedArray};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+
+use super::arrays::Table;
+use super::enter::{Interrupt, enter};
+use crate::batch::{self, Measure, Request};
+use crate::error::Error;
+use crate::float::Float;
+use crate::kernel::{Randomness, Uniforms};
+use crate::scoring::{Reweight, Scale, Score, Scoring};
+use crate::threads::Plan;
+
+type Scores1<'py> = Bound<'py, PyArray1<f64>>;
+type Scores2<'py> = Bound<'py, PyArray2<f64>>;
+type Compressed<'py> = (Bound<'py, PyArray1<i64>>, Bound<'py, PyArray1<i32>>);
+type Rows<'py> = Option<PyReadonlyArray1<'py, i64>>;
+
+/// A candidate: score, reweighting and temperature, checked together.
+#[pyclass(frozen, module = "tightset._core", name = "Scoring")]
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PyScoring(Scoring);
+
+#[pymethods]
+impl PyScoring {
+    #[new]
+    #[pyo3(signature = (score, *, penalty=0.0, k_reg=0, weight=0.0, gamma=0.0, power=0.0, temperature=1.0))]
+    fn new(
+        score: &str,
+        penalty: f64,
+        k_reg: u32,
+        weight: f64,
+        gamma: f64,
+        power: f64,
+        temperature: f64,
+    ) -> PyResult<Self> {
+        let score = match score {
+            "thr" => Score::Thr,
+            "aps" => Score::Aps,
+            "raps" => Score::Raps { penalty, k_reg },
+            "saps" => Score::Saps { weight },
+            "rank" => Score::Rank,
+            _ => {
+                let expected = "one of 'thr', 'aps', 'raps', 'saps', 'rank'";
+                return Err(Error::argument("score", expected, format!("{score:?}")).into());
+            }
+        };
+        Ok(Self(Scoring::new(score, Reweight::new(gamma, power)?, temperature)?))
+    }
+}
+
+/// `u` as Python gives it: nothing, one number, or one for each row.
+#[derive(FromPyObject)]
+pub(super) enum U<'py> {
+    Fixed(f64),
+    Each(PyReadonlyArray1<'py, f64>),
+}
+
+fn contiguous<'a, T: numpy::Element>(name: &str, array: &'a PyReadonlyArray1<'_, T>) -> PyResult<&'a [T]> {
+    array.as_slice().map_err(|_| PyValueError::new_err(format!("{name} must be contiguous")))
+}
+
+fn optional<'a, T: numpy::Element>(
+    name: &str,
+    array: Option<&'a PyReadonlyArray1<'_, T>>,
+) -> PyResult<Option<&'a [T]>> {
+    array.map(|array| contiguous(name, array)).transpose()
+}
+
+fn table(array: &Bound<'_, PyUntypedArray>, rows: &Rows<'_>, probabilities: bool) -> PyResult<Table> {
+    Table::new(array, optional("rows", rows.as_ref())?, probabilities)
+}
+
+fn randomness<'a>(
+    seed: u64,
+    u: Option<&'a U<'_>>,
+    row_ids: Option<&'a PyReadonlyArray1<'_, u64>>,
+) -> PyResult<Randomness<'a>> {
+    let uniforms = match u {
+        None => Uniforms::FromRow,
+        Some(U::Fixed(value)) => Uniforms::Fixed(*value),
+        Some(U::Each(values)) => Uniforms::Each(contiguous("u", values)?),
+    };
+    Ok(Randomness { seed, uniforms, row_ids: optional("row_ids", row_ids)? })
+}
+
+fn scorings(candidates: &[PyRef<'_, PyScoring>]) -> Vec<Scoring> {
+    candidates.iter().map(|candidate| candidate.0).collect()
+}
+
+fn scale(ranked: bool) -> Scale {
+    if ranked { Scale::Ranked } else { Scale::Conventional }
+}
+
+fn plan(n_threads: Option<usize>, interrupt: Interrupt<'_>) -> Plan<'_> {
+    Plan { n_threads, interrupt, passes: 1 }
+}
+
+/// Evaluates `$call` with `$float` standing for the computing type of `$table`.
+macro_rules! in_computing_type {
+    ($table:expr, $float:ident => $call:expr) => {
+        if $table.computes_in_f32() {
+            type $float = f32;
+            $call
+        } else {
+            type $float = f64;
+            $call
+        }
+    };
+}
+
+/// Uncertainty of each row: entropy, margin or gini.
+#[pyfunction]
+#[pyo3(signature = (logits, measure, *, probabilities=false, n_threads=None))]
+pub(super) fn uncertainty<'py>(
+    py: Python<'py>,
+    logits: &Bound<'py, PyUntypedArray>,
+    measure: &str,
+    probabilities: bool,
+    n_threads: Option<usize>,
+) -> PyResult<Scores1<'py>> {
+    let measure = match measure {
+        "entropy" => Measure::Entropy,
+        "margin" => Measure::Margin,
+        "gini" => Measure::Gini,
+        _ => return Err(Error::argument("measure", "'entropy', 'margin' or 'gini'", measure).into()),
+    };
+    let table = table(logits, &None, probabilities)?;
+    let out = enter(py, table.elements(), |interrupt| {
+        let plan = plan(n_threads, interrupt);
+        let mut out = vec![0.0; table.len()];
+        in_computing_type!(table, F => batch::uncertainty::<F, _>(&table, measure, &plan, &mut out))?;
+        Ok(out)
+    })?;
+    Ok(out.into_pyarray(py))
+}
+
+/// Reweighted, tempered softmax, in the computing type of the logits.
+#[pyfunction]
+#[pyo3(signature = (logits, *, gamma, power, temperature, probabilities=false, n_threads=None))]
+pub(super) fn softmax<'py>(
+    py: Python<'py>,
+    logits: &Bound<'py, PyUntypedArray>,
+    gamma: f64,
+    power: f64,
+    temperature: f64,
+    probabilities: bool,
+    n_threads: Option<usize>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let table = table(logits, &None, probabilities)?;
+    let reweight = Reweight::new(gamma, power)?;
+    in_computing_type!(table, F => {
+        let out = enter(py, table.elements(), |interrupt| {
+            let mut out = vec![F::ZERO; table.elements()];
+            batch::softmax::<F, _>(&table, reweight, temperature, &plan(n_threads, interrupt), &mut out)?;
+            Ok(out)
+        })?;
+        Ok(matrix(py, out, table.len())?.into_any())
+    })
+}
+
+/// A vector as a matrix of `n_rows` rows.
+fn matrix<T: numpy::Element>(
+    py: Python<'_>,
+    data: Vec<T>,
+    n_rows: usize,
+) -> PyResult<Bound<'_, PyArray2<T>>> {
+    let columns = data.len().checked_div(n_rows).unwrap_or(0);
+    let array = Array2::from_shape_vec((n_rows, columns), data);
+    Ok(array.map_err(|e| Error::Internal(e.to_string()))?.into_pyarray(py))
+}
+
+/// Rank of each row's label.
+#[pyfunction]
+#[pyo3(signature = (logits, labels, *, probabilities=false, n_threads=None))]
+pub(super) fn ranks<'py>(
+    py: Python<'py>,
+    logits: &Bound<'py, PyUntypedArray>,
+    labels: PyReadonlyArray1<'py, i64>,
+    probabilities: bool,
+    n_threads: Option<usize>,
+) -> PyResult<Bound<'py, PyArray1<i64>>> {
+    let table = table(logits, &None, probabilities)?;
+    let labels = contiguous("labels", &labels)?;
+    let out = enter(py, table.elements(), |interrupt| {
+        let plan = plan(n_threads, interrupt);
+        let mut out = vec![0; table.len()];
+        in_computing_type!(table, F => batch::ranks::<F, _>(&table, labels, &plan, &mut out))?;
+        Ok(out)
+    })?;
+    Ok(out.into_pyarray(py))
+}
+
+/// Scores of each row's label, one run of rows for each candidate.
+#[pyfunction]
+#[pyo3(signature = (logits, labels, candidates, *, ranked, seed, u=None, row_ids=None, rows=None, probabilities=false, n_threads=None))]
+pub(super) fn label_scores<'py>(
+    py: Python<'py>,
+    logits: &Bound<'py, PyUntypedArray>,
+    labels: PyReadonlyArray1<'py, i64>,
+    candidates: Vec<PyRef<'py, PyScoring>>,
+    ranked: bool,
+    seed: u64,
+    u: Option<U<'py>>,
+    row_ids: Option<PyReadonlyArray1<'py, u64>>,
+    rows: Rows<'py>,
+    probabilities: bool,
+    n_threads: Option<usize>,
+) -> PyResult<Scores2<'py>> {
+    let table = table(logits, &rows, probabilities)?;
+    let labels = contiguous("labels", &labels)?;
+    let candidates = &scorings(&candidates);
+    let randomness = randomness(seed, u.as_ref(), row_ids.as_ref())?;
+    let request = Request { candidates, scale: scale(ranked), randomness };
+    let out = enter(py, table.elements().saturating_mul(candidates.len()), |interrupt| {
+        let plan = plan(n_threads, interrupt);
+        let mut out = vec![0.0; table.len() * candidates.len()];
+        in_computing_type!(table, F => batch::label_scores::<F, _>(&table, labels, &request, &plan, &mut out))?;
+        Ok(out)
+    })?;
+    let shape = (candidates.len(), table.len());
+    Ok(Array2::from_shape_vec(shape, out).map_err(|e| Error::Internal(e.to_string()))?.into_pyarray(py))
+}
+
+/// Scores of all labels.
+#[pyfunction]
+#[pyo3(signature = (logits, scoring, *, ranked, seed, u=None, row_ids=None, probabilities=false, n_threads=None))]
+pub(super) fn all_scores<'py>(
+    py: Python<'py>,
+    logits: &Bound<'py, PyUntypedArray>,
+    scoring: PyRef<'py, PyScoring>,
+    ranked: bool,
+    seed: u64,
+    u: Option<U<'py>>,
+    row_ids: Option<PyReadonlyArray1<'py, u64>>,
+    probabilities: bool,
+    n_threads: Option<usize>,
+) -> PyResult<Scores2<'py>> {
+    let table = table(logits, &None, probabilities)?;
+    let candidates = &[scoring.0];
+    let randomness = randomness(seed, u.as_ref(), row_ids.as_ref())?;
+    let request = Request { candidates, scale: scale(ranked), randomness };
+    let out = enter(py, table.elements(), |interrupt| {
+        let plan = plan(n_threads, interrupt);
+        let mut out = vec![0.0; table.elements()];
+        in_computing_type!(table, F => batch::all_scores::<F, _>(&table, &request, &plan, &mut out))?;
+        Ok(out)
+    })?;
+    matrix(py, out, table.len())
+}
+
+/// Conformal p-values of all labels against sorted calibration scores.
+#[pyfunction]
+#[pyo3(signature = (logits, scoring, sorted_scores, *, smoothed, seed, row_ids=None, probabilities=false, n_threads=None))]
+pub(super) fn p_values<'py>(
+    py: Python<'py>,
+    logits: &Bound<'py, PyUntypedArray>,
+    scoring: PyRef<'py, PyScoring>,
+    sorted_scores: PyReadonlyArray1<'py, f64>,
+    smoothed: bool,
+    seed: u64,
+    row_ids: Option<PyReadonlyArray1<'py, u64>>,
+    probabilities: bool,
+    n_threads: Option<usize>,
+) -> PyResult<Scores2<'py>> {
+    let table = table(logits, &None, probabilities)?;
+    let candidates = &[scoring.0];
+    let randomness = randomness(seed, None, row_ids.as_ref())?;
+    let request = Request { candidates, scale: Scale::Ranked, randomness };
+    let sorted = contiguous("sorted_scores", &sorted_scores)?;
+    let out = enter(py, table.elements(), |interrupt| {
+        let plan = plan(n_threads, interrupt);
+        let mut out = vec![0.0; table.elements()];
+        in_computing_type!(table, F => batch::p_values::<F, _>(&table, &request, sorted, smoothed, &plan, &mut out))?;
+        Ok(out)
+    })?;
+    matrix(py, out, table.len())
+}
+
+/// Prediction sets as compressed rows: offsets and labels.
+#[pyfunction]
+#[pyo3(signature = (logits, scoring, threshold, *, allow_empty, seed, u=None, row_ids=None, probabilities=false, n_threads=None))]
+pub(super) fn predict_sets<'py>(
+    py: Python<'py>,
+    logits: &Bound<'py, PyUntypedArray>,
+    scoring: PyRef<'py, PyScoring>,
+    threshold: f64,
+    allow_empty: bool,
+    seed: u64,
+    u: Option<U<'py>>,
+    row_ids: Option<PyReadonlyArray1<'py, u64>>,
+    probabilities: bool,
+    n_threads: Option<usize>,
+) -> PyResult<Compressed<'py>> {
+    let table = table(logits, &None, probabilities)?;
+    let candidates = &[scoring.0];
+    let randomness = randomness(seed, u.as_ref(), row_ids.as_ref())?;
+    let request = Request { candidates, scale: Scale::Ranked, randomness };
+    let sets = enter(py, table.elements(), |interrupt| {
+        let plan = plan(n_threads, interrupt);
+        in_computing_type!(table, F => batch::predict_sets::<F, _>(&table, &request, threshold, allow_empty, &plan))
+    })?;
+    Ok((Array1::from_vec(sets.offsets).into_pyarray(py), Array1::from_vec(sets.labels).into_pyarray(py)))
+}
+
+/// Sum of the set sizes for each candidate at each of its thresholds.
+#[pyfunction]
+#[pyo3(signature = (logits, candidates, thresholds, *, seed, row_ids=None, rows=None, probabilities=false, n_threads=None))]
+pub(super) fn count_pairs<'py>(
+    py: Python<'py>,
+    logits: &Bound<'py, PyUntypedArray>,
+    candidates: Vec<PyRef<'py, PyScoring>>,
+    thresholds: PyReadonlyArray2<'py, f64>,
+    seed: u64,
+    row_ids: Option<PyReadonlyArray1<'py, u64>>,
+    rows: Rows<'py>,
+    probabilities: bool,
+    n_threads: Option<usize>,
+) -> PyResult<Bound<'py, PyArray2<u64>>> {
+    let table = table(logits, &rows, probabilities)?;
+    let candidates = &scorings(&candidates);
+    let randomness = randomness(seed, None, row_ids.as_ref())?;
+    let request = Request { candidates, scale: Scale::Ranked, randomness };
+    let thresholds =
+        thresholds.as_slice().map_err(|_| PyValueError::new_err("thresholds must be contiguous"))?;
+    let counts = enter(py, table.elements().saturating_mul(candidates.len()), |interrupt| {
+        let plan = plan(n_threads, interrupt);
+        in_computing_type!(table, F => batch::count_pairs::<F, _>(&table, &request, thresholds, &plan))
+    })?;
+    matrix(py, counts, candidates.len())
+}
+
+/// The k-th smallest score, infinity when there are fewer.
+#[pyfunction]
+pub(super) fn kth_smallest(py: Python<'_>, scores: PyReadonlyArray1<'_, f64>, k: usize) -> PyResult<f64> {
+    let mut scores = contiguous("scores", &scores)?.to_vec();
+    enter(py, scores.len(), move |_| crate::kth_smallest(&mut scores, k))
+}
+
+/// `ceil((n + 1)(1 - alpha))` in integers.
+#[pyfunction]
+pub(super) fn conformal_rank(n: usize, alpha: f64) -> PyResult<usize> {
+    Ok(crate::conformal_rank(n, alpha)?)
+}
+
+/// The permutation of `0..n` that splits use.
+#[pyfunction]
+pub(super) fn permutation(py: Python<'_>, seed: u64, n: usize) -> PyResult<Bound<'_, PyArray1<i64>>> {
+    let order = enter(py, n, |_| Ok(crate::permutation(seed, n)))?;
+    Ok(order.into_iter().map(|i| i as i64).collect::<Vec<_>>().into_pyarray(py))
+}
+
+/// Compressed rows as a boolean matrix.
+#[pyfunction]
+pub(super) fn mask<'py>(
+    py: Python<'py>,
+    offsets: PyReadonlyArray1<'py, i64>,
+    labels: PyReadonlyArray1<'py, i32>,
+    n_labels: usize,
+) -> PyResult<Bound<'py, PyArray2<bool>>> {
+    let (offsets, labels) = (contiguous("offsets", &offsets)?, contiguous("labels", &labels)?);
+    let n_rows = offsets.len().saturating_sub(1);
+    let mask = enter(py, n_rows * n_labels, |_| {
+        let mut mask = vec![false; n_rows * n_labels];
+        for (row, bounds) in mask.chunks_exact_mut(n_labels.max(1)).zip(offsets.windows(2)) {
+            let set = labels.get(bounds[0] as usize..bounds[1] as usize).unwrap_or(&[]);
+            for &label in set {
+                if let Some(cell) = row.get_mut(label as usize) {
+                    *cell = true;
+                }
+            }
+        }
+        Ok(mask)
+    })?;
+    matrix(py, mask, n_rows)
+}
+
+/// Threads that the machine and its container allow this process.
+#[pyfunction]
+pub(super) fn available_threads() -> usize {
+    crate::available_threads()
+}
+
+/// Name of the instruction set in use.
+#[pyfunction]
+pub(super) fn simd_level() -> &'static str {
+    crate::level().name()
+}
+
+/// Panics inside a call of the given size, to test that callers get an exception.
+#[pyfunction]
+#[pyo3(name = "_panic_for_tests")]
+pub(super) fn panic_for_tests(py: Python<'_>, elements: usize) -> PyResult<()> {
+    enter(py, elements, |_| -> Result<(), Error> { panic!("asked for by a test") })
+}

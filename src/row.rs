@@ -1,0 +1,180 @@
+//! What is read off one row before any score: its largest logits, its fingerprint, its entropy.
+//!
+//! With `m` the largest and `s` the second largest logit, every sum is taken relative to `s` and
+//! brought back by `E = exp(s - m)` in float64, so entropy keeps full relative precision down to
+//! the smallest float64 in float32 rows too. Cost: one pass of comparisons, one of exponentials.
+
+use crate::elementary::{exp, ln_1p, one_minus_exp_neg};
+use crate::error::Error;
+use crate::float::Float;
+use crate::sum::unit_sums;
+use crate::uniform::{Stream, uniform};
+
+const LANES: usize = 16;
+
+/// The first pass over a row.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Scan<F> {
+    /// Largest logit, always finite.
+    pub(crate) max: F,
+    /// Second largest, equal to `max` when two labels share it, `-inf` when no other is possible.
+    pub(crate) second: F,
+    /// Wrapping sum of the logits' bit patterns.
+    bits: u64,
+}
+
+impl<F: Float> Scan<F> {
+    /// Reads the row once and refuses NaN, +inf and rows without a possible label.
+    #[inline(always)]
+    pub(crate) fn of(row: &[F], index: usize) -> Result<Self, Error> {
+        let mut max = [F::NEG_INFINITY; LANES];
+        let mut second = [F::NEG_INFINITY; LANES];
+        let mut bits = [F::NO_BITS; LANES];
+        let mut valid = [true; LANES];
+        let mut take = |lane: usize, z: F| {
+            valid[lane] &= z < F::INFINITY; // false for NaN as well
+            second[lane] = second[lane].larger(max[lane].smaller(z));
+            max[lane] = max[lane].larger(z);
+            bits[lane] = F::add_bits(bits[lane], z);
+        };
+        let (groups, rest) = row.as_chunks::<LANES>();
+        for group in groups {
+            for lane in 0..LANES {
+                take(lane, group[lane]);
+            }
+        }
+        for (lane, &z) in rest.iter().enumerate() {
+            take(lane, z);
+        }
+        if !valid.iter().all(|&v| v) {
+            return Err(first_invalid(row, index));
+        }
+        let (mut top, mut runner_up) = (max[0], second[0]);
+        for lane in 1..LANES {
+            runner_up = runner_up.larger(second[lane]).larger(top.smaller(max[lane]));
+            top = top.larger(max[lane]);
+        }
+        if top == F::NEG_INFINITY {
+            return Err(Error::NoPossibleLabel { row: index });
+        }
+        Ok(Self { max: top, second: runner_up, bits: F::total_bits(&bits) })
+    }
+
+    /// The row's own random number for a stream.
+    #[inline(always)]
+    pub(crate) fn uniform(&self, seed: u64, stream: Stream, row_id: Option<u64>) -> f64 {
+        uniform(seed, stream, [self.max.order_key(), self.bits], row_id)
+    }
+
+    /// The gap between the two largest logits.
+    #[inline(always)]
+    fn gap(&self) -> f64 {
+        self.max.to_f64() - self.second.to_f64()
+    }
+
+    /// Whether one label alone is possible.
+    #[inline(always)]
+    fn is_certain(&self) -> bool {
+        self.second == F::NEG_INFINITY
+    }
+}
+
+#[cold]
+fn first_invalid<F: Float>(row: &[F], index: usize) -> Error {
+    // The value may have changed since it was seen, if the caller writes to the array meanwhile.
+    let found = row.iter().enumerate().find(|(_, z)| z.to_f64().is_nan() || **z == F::INFINITY);
+    let (column, value) = found.map_or((0, f64::NAN), |(column, z)| (column, z.to_f64()));
+    Error::Logit { row: index, column, value }
+}
+
+/// Entropy in nats, `H = log1p(sum' exp(-d_k)) + sum f_k d_k`, the first sum over all but the top
+/// label: every term is >= 0, so nothing cancels.
+#[inline(always)]
+pub(crate) fn entropy<F: Float>(row: &[F], scan: &Scan<F>) -> f64 {
+    if scan.is_certain() {
+        return 0.0;
+    }
+    let sums = unit_sums(row, scan.second, false);
+    let gap = scan.gap();
+    let e = exp(-gap);
+    let others = e * sums.exponentials;
+    ln_1p(others) + e * gap.mul_add(sums.exponentials, sums.weighted) / (1.0 + others)
+}
+
+/// Margin `f_(1) - f_(2)`; 1 when no second label is possible.
+#[inline(always)]
+pub(crate) fn margin<F: Float>(row: &[F], scan: &Scan<F>) -> f64 {
+    if scan.is_certain() {
+        return 1.0;
+    }
+    let sums = unit_sums(row, scan.second, false);
+    let gap = scan.gap();
+    one_minus_exp_neg(gap) / exp(-gap).mul_add(sums.exponentials, 1.0)
+}
+
+/// Gini impurity `sum f (1 - f)`, the top label's term from the others' mass.
+#[inline(always)]
+pub(crate) fn gini<F: Float>(row: &[F], scan: &Scan<F>) -> f64 {
+    if scan.is_certain() {
+        return 0.0;
+    }
+    let sums = unit_sums(row, scan.second, true);
+    let e = exp(-scan.gap());
+    let others = e * sums.exponentials;
+    let total = 1.0 + others;
+    others / (total * total) + (others - e * e * sums.squares / total) / total
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scan_reads_the_row() {
+        let scan = Scan::of(&[1.0_f32, 5.0, -2.0, 5.0], 0).unwrap();
+        assert_eq!((scan.max, scan.second), (5.0, 5.0));
+        let scan = Scan::of(&[1.0_f64, f64::NEG_INFINITY], 0).unwrap();
+        assert_eq!((scan.max, scan.second), (1.0, f64::NEG_INFINITY));
+        let long: Vec<f32> = (0..1000).map(|i| ((i * 37) % 1000) as f32).collect();
+        let scan = Scan::of(&long, 0).unwrap();
+        assert_eq!((scan.max, scan.second), (999.0, 998.0));
+    }
+
+    #[test]
+    fn negative_zero_is_zero() {
+        let a = Scan::of(&[0.0_f32, 1.0], 0).unwrap();
+        let b = Scan::of(&[-0.0_f32, 1.0], 0).unwrap();
+        assert_eq!(a.uniform(1, Stream::Score, None), b.uniform(1, Stream::Score, None));
+    }
+
+    #[test]
+    fn refuses_what_is_not_a_row() {
+        let nan = Scan::of(&[0.0, f64::NAN], 3).unwrap_err();
+        assert!(matches!(nan, Error::Logit { row: 3, column: 1, .. }));
+        let inf = Scan::of(&[f32::INFINITY, 0.0], 0).unwrap_err();
+        assert_eq!(inf, Error::Logit { row: 0, column: 0, value: f64::INFINITY });
+        let none = Scan::of(&[f64::NEG_INFINITY; 20], 1).unwrap_err();
+        assert_eq!(none, Error::NoPossibleLabel { row: 1 });
+        assert_eq!(Scan::<f64>::of(&[], 1).unwrap_err(), Error::NoPossibleLabel { row: 1 });
+    }
+
+    #[test]
+    fn measures_of_known_rows() {
+        let uniform = [2.0_f64; 8];
+        let scan = Scan::of(&uniform, 0).unwrap();
+        assert!((entropy(&uniform, &scan) - 8.0_f64.ln()).abs() < 1e-15);
+        assert!((gini(&uniform, &scan) - 0.875).abs() < 1e-15);
+        assert_eq!(margin(&uniform, &scan), 0.0);
+        let certain = [3.0_f32];
+        let scan = Scan::of(&certain, 0).unwrap();
+        assert_eq!(
+            (entropy(&certain, &scan), margin(&certain, &scan), gini(&certain, &scan)),
+            (0.0, 1.0, 0.0)
+        );
+        // H = log1p(e^-d) + d e^-d / (1 + e^-d), far below the smallest float32.
+        let sure = [690.0_f32, 0.0];
+        let scan = Scan::of(&sure, 0).unwrap();
+        let expected = 691.0 * (-690.0_f64).exp();
+        assert!((entropy(&sure, &scan) / expected - 1.0).abs() < 1e-12);
+    }
+}
