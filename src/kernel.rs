@@ -3,6 +3,7 @@
 //! The row is scanned once and its entropy taken once, whatever the number of candidates; consecutive
 //! candidates that differ in the score alone share their masses.
 
+use crate::elementary::exp;
 use crate::error::Error;
 use crate::float::Float;
 use crate::masses::{Census, Order, Place, Sharpness, label_masses, place};
@@ -226,18 +227,13 @@ impl<'a, F: Float> View<'a, F> {
     /// Reweighted probabilities of all labels. `out` is as long as the row.
     #[inline(always)]
     pub(crate) fn softmax(&self, reweight: Reweight, temperature: f64, out: &mut [F]) {
-        use crate::elementary::exp;
         let max = self.scan.max.to_f64();
         let weight = reweight.weight(self.entropy);
-        // beta d, with the limits: equal logits at infinite beta, possible ones at beta = 0.
-        let term = |z: F| {
-            let d = max - z.to_f64();
-            let scaled = if d == 0.0 || (temperature == f64::INFINITY && d < f64::INFINITY) {
-                0.0
-            } else {
-                d / weight / temperature
-            };
-            exp(-scaled)
+        let term = |z: F| match max - z.to_f64() {
+            f64::INFINITY => 0.0,
+            // The limits: the largest logits at infinite beta, all possible ones at beta = 0.
+            d if d == 0.0 || temperature == f64::INFINITY => 1.0,
+            d => exp(-(d / weight / temperature)),
         };
         let total: f64 = self.row.iter().map(|&z| term(z)).sum();
         for (p, &z) in out.iter_mut().zip(self.row) {

@@ -115,7 +115,7 @@ pub(crate) fn label_masses<F: Float>(
         sum_terms(left, max, scale, |z| z >= y) + sum_terms(right, max, scale, |z| z > y)
     };
     let (below, shift) = if place.next == F::NEG_INFINITY {
-        (0, max)
+        (0, y)
     } else {
         let shift = sharpness.shift(place.next, max);
         (sum_terms(left, shift, scale, |z| z < y) + sum_terms(right, shift, scale, |z| z <= y), shift)
@@ -180,7 +180,8 @@ impl<F: Float> Order<F> {
         let Some(&max) = possible.first() else { return };
         let scale = sharpness.scale;
         sums.clear();
-        sums.resize(possible.len(), (0, max));
+        // Nothing is ranked after the last label; any shift does, as long as it is not above it.
+        sums.resize(possible.len(), (0, possible[possible.len() - 1]));
         // From the last label back: labels that share a shift extend one sum.
         let mut below = 0;
         let mut shift = F::INFINITY;

@@ -87,7 +87,7 @@ impl Masses {
     fn aps_ranked(&self, u: f64) -> f64 {
         let (counted, total) = self.counted_and_total(u);
         if counted + counted <= total {
-            return -ln_1p(-counted / total);
+            return 0.0 - ln_1p(-counted / total); // not -0.0 when nothing counts
         }
         if u == 1.0 {
             // Only the labels after y are left, and they may be too few to add to anything.

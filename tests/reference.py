@@ -13,6 +13,12 @@ import numpy as np
 INF = float("inf")
 
 
+def per(a, b):
+    """a / b with 0 / 0 = 0: the limits in which equal logits stay equal."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(np.asarray(a) == 0, 0.0, np.divide(a, b))
+
+
 def softmax(z, beta=1.0):
     """Softmax of beta z, max-shifted."""
     with np.errstate(invalid="ignore"):
@@ -57,13 +63,10 @@ def weight(z, gamma, power):
 
 def reweighted(z, gamma, power, temperature):
     """Softmax of z / (w T), with its limits: w T = 0 is uniform over the largest logits."""
-    scale = weight(z, gamma, power) * temperature
-    if scale == 0:
-        f = (z == z.max()).astype(float)
-    elif scale == INF:
+    if temperature == INF:
         f = np.isfinite(z).astype(float)
     else:
-        return softmax(z, 1 / scale)
+        f = np.exp(per(z - z.max(), weight(z, gamma, power) * temperature))
     return f / f.sum()
 
 
@@ -105,17 +108,17 @@ def ranked(z, y, score, u, *, gamma=0.0, power=0.0, temperature=1.0, penalty=0.1
     possible = z[np.isfinite(z)]
     if temperature == 0:
         if score == "aps":
-            return d / w if d > 0 else -(1 - u + ties - r) / ties
+            return float(per(d, w)) if d > 0 else -(1 - u + ties - r) / ties
         lead = np.delete(z, y).max(initial=-INF) - z[y]
-        return lead / w if lead else 0.0
+        return float(per(lead, w))
     if temperature == INF:
         if score == "aps":
             return (r - 1 + u) / len(possible)
         lead = possible.mean() - z[y]
-        return lead / w if lead else 0.0
-    beta = 1 / w / temperature
-    g = log_sum_exp(beta * (np.delete(z, y) - z[y]))
-    log_f = beta * (z - m) - log_sum_exp(beta * (z - m))
+        return float(per(lead, w))
+    g = log_sum_exp(per(np.delete(z, y) - z[y], w * temperature))
+    log_f = per(z - m, w * temperature)
+    log_f -= log_sum_exp(log_f)
     by_rank = log_f[order(z)]
     if score == "thr":
         return g

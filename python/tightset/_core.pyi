@@ -1,10 +1,32 @@
-"""Types of the extension module, held to the binary by stubtest."""
+# Types of the extension module, held to the binary by stubtest.
 
 from collections.abc import Sequence
 from typing import Any, Final, final
 
 import numpy as np
 from numpy.typing import NDArray
+
+__all__ = [
+    "GENERATOR",
+    "VERSION",
+    "InternalError",
+    "Scoring",
+    "_panic_for_tests",
+    "all_scores",
+    "available_threads",
+    "conformal_rank",
+    "count_pairs",
+    "kth_smallest",
+    "label_scores",
+    "mask",
+    "p_values",
+    "permutation",
+    "predict_sets",
+    "ranks",
+    "simd_level",
+    "softmax",
+    "uncertainty",
+]
 
 GENERATOR: Final = "row-bits-splitmix64-v1"
 VERSION: Final[str]
@@ -105,9 +127,7 @@ def count_pairs(
 def kth_smallest(scores: NDArray[np.float64], k: int) -> float: ...
 def conformal_rank(n: int, alpha: float) -> int: ...
 def permutation(seed: int, n: int) -> NDArray[np.int64]: ...
-def mask(
-    offsets: NDArray[np.int64], labels: NDArray[np.int32], n_labels: int
-) -> NDArray[np.bool_]: ...
+def mask(offsets: NDArray[np.int64], labels: NDArray[np.int32], n_labels: int) -> NDArray[np.bool_]: ...
 def available_threads() -> int: ...
 def simd_level() -> str: ...
 def _panic_for_tests(elements: int) -> None: ...

@@ -21,9 +21,7 @@ _RAW_BFLOAT16 = np.dtype("V2")
 _LARGEST_SEED = 2**64 - 1
 
 
-def as_logits(
-    logits: ArrayLike, *, n_labels: int | None = None, one_row: bool = False
-) -> NDArray[Any]:
+def as_logits(logits: ArrayLike, *, n_labels: int | None = None, one_row: bool = False) -> NDArray[Any]:
     """Return a two-dimensional view of real numbers; one row (1-D) only where `one_row` says so."""
     array = logits if type(logits) is np.ndarray else _as_array(logits, "logits")
     dtype = array.dtype
@@ -123,7 +121,7 @@ def as_alphas(alpha: object, confidence_level: object) -> tuple[list[float], boo
     if value is None:
         value = 0.1
     is_sequence = isinstance(value, (Sequence, np.ndarray)) and not isinstance(value, (str, bytes))
-    values = list(value) if is_sequence else [value]
+    values: list[object] = list(value) if is_sequence else [value]  # type: ignore[call-overload]
     if not values:
         message = f"{name} must not be empty"
         raise ValueError(message)
@@ -168,7 +166,7 @@ def _as_integer(value: object, name: str) -> int:
 def _as_array(value: ArrayLike, name: str) -> NDArray[Any]:
     if isinstance(value, np.ma.MaskedArray):
         if np.ma.is_masked(value):
-            message = f"{name} must not be masked: {int(np.ma.count_masked(value))} entries are"
+            message = f"{name} must not be masked: {int(np.ma.getmaskarray(value).sum())} entries are"
             raise TypeError(message)
         return np.asarray(value.data)
     module = type(value).__module__.partition(".")[0]

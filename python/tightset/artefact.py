@@ -135,6 +135,9 @@ def _predictor(document: Any) -> Predictor:
         if document[field] != supported:
             message = f"its {field} is {document[field]!r}; this version reads {supported!r}"
             raise ValueError(message)
+    if not isinstance(document["tightset"], str):
+        message = f"tightset must be the version that wrote it, got {document['tightset']!r}"
+        raise ValueError(message)
     recipe = document["recipe"]
     temperature = recipe["temperature"]
     candidates = tuple(

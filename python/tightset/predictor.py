@@ -119,7 +119,7 @@ class Predictor:
         >>> labels = rng.integers(3, size=500)
         >>> logits = rng.normal(size=(500, 3)) + 2 * np.eye(3)[labels]
         >>> predictor = ts.calibrate(logits, labels, alpha=0.1, recipe="aps")
-        >>> [labels.tolist() for labels in predictor.predict_set([[3.0, 2.5, -4.0], [9.0, 0.0, 0.0]])]
+        >>> [labels.tolist() for labels in predictor.predict_set([[1.0, 0.8, -4.0], [9.0, 0.0, 0.0]])]
         [[0, 1], [0]]
         """
         array = as_logits(logits, n_labels=self.n_labels, one_row=True)
@@ -197,7 +197,8 @@ class Predictor:
         core = self.scoring.core
         if labels is None:
             return _core.all_scores(array, core, **settings)
-        return _core.label_scores(array, as_labels(labels, len(array)), [core], **settings)[0]
+        scores = _core.label_scores(array, as_labels(labels, len(array)), [core], **settings)
+        return scores.reshape(-1)
 
     def save(self, path: str | os.PathLike[str], *, score_table: bool = False) -> None:
         """Write the predictor to a JSON file, whole or not at all.

@@ -155,7 +155,7 @@ def choose(recipe: Recipe, data: Data, alphas: Sequence[float]) -> list[Choice]:
             f"{len(fitting)} rows are too few to select a candidate at alpha={min(infeasible)}: "
             f"the first one is used ({candidates[0]})"
         )
-        warnings.warn(message, SmallCalibrationWarning, stacklevel=4)
+        warnings.warn(message, SmallCalibrationWarning, stacklevel=3)
     if feasible:
         thresholds = data.thresholds(candidates, fitting, [ranks[i] for i in feasible])
         sizes = data.mean_sizes(candidates, sizing, thresholds)

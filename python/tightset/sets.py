@@ -64,9 +64,7 @@ class PredictionSets:
                 message = f"rows of PredictionSets can be sliced in steps of 1, got {step}"
                 raise ValueError(message)
             bounds = self.indptr[start : max(start, stop) + 1]
-            return PredictionSets(
-                bounds - bounds[0], self.indices[bounds[0] : bounds[-1]], self.n_labels
-            )
+            return PredictionSets(bounds - bounds[0], self.indices[bounds[0] : bounds[-1]], self.n_labels)
         n = len(self)
         if not -n <= row < n:
             message = f"row must be between {-n} and {n - 1}, got {row}"

@@ -135,6 +135,11 @@ impl Table {
         self.selection.as_ref().map_or(self.n_rows, Vec::len)
     }
 
+    /// Rows that a call goes over, and labels.
+    pub(super) fn shape(&self) -> (usize, usize) {
+        (self.len(), self.n_labels)
+    }
+
     /// Elements that a call reads.
     pub(super) fn elements(&self) -> usize {
         self.len().saturating_mul(self.n_labels)

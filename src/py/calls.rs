@@ -163,18 +163,17 @@ pub(super) fn softmax<'py>(
             batch::softmax::<F, _>(&table, reweight, temperature, &plan(n_threads, interrupt), &mut out)?;
             Ok(out)
         })?;
-        Ok(matrix(py, out, table.len())?.into_any())
+        Ok(matrix(py, out, table.shape())?.into_any())
     })
 }
 
-/// A vector as a matrix of `n_rows` rows.
+/// A vector as a matrix.
 fn matrix<T: numpy::Element>(
     py: Python<'_>,
     data: Vec<T>,
-    n_rows: usize,
+    shape: (usize, usize),
 ) -> PyResult<Bound<'_, PyArray2<T>>> {
-    let columns = data.len().checked_div(n_rows).unwrap_or(0);
-    let array = Array2::from_shape_vec((n_rows, columns), data);
+    let array = Array2::from_shape_vec(shape, data);
     Ok(array.map_err(|e| Error::Internal(e.to_string()))?.into_pyarray(py))
 }
 
@@ -226,8 +225,7 @@ pub(super) fn label_scores<'py>(
         in_computing_type!(table, F => batch::label_scores::<F, _>(&table, labels, &request, &plan, &mut out))?;
         Ok(out)
     })?;
-    let shape = (candidates.len(), table.len());
-    Ok(Array2::from_shape_vec(shape, out).map_err(|e| Error::Internal(e.to_string()))?.into_pyarray(py))
+    matrix(py, out, (candidates.len(), table.len()))
 }
 
 /// Scores of all labels.
@@ -254,7 +252,7 @@ pub(super) fn all_scores<'py>(
         in_computing_type!(table, F => batch::all_scores::<F, _>(&table, &request, &plan, &mut out))?;
         Ok(out)
     })?;
-    matrix(py, out, table.len())
+    matrix(py, out, table.shape())
 }
 
 /// Conformal p-values of all labels against sorted calibration scores.
@@ -282,7 +280,7 @@ pub(super) fn p_values<'py>(
         in_computing_type!(table, F => batch::p_values::<F, _>(&table, &request, sorted, smoothed, &plan, &mut out))?;
         Ok(out)
     })?;
-    matrix(py, out, table.len())
+    matrix(py, out, table.shape())
 }
 
 /// Prediction sets as compressed rows: offsets and labels.
@@ -335,7 +333,7 @@ pub(super) fn count_pairs<'py>(
         let plan = plan(n_threads, interrupt);
         in_computing_type!(table, F => batch::count_pairs::<F, _>(&table, &request, thresholds, &plan))
     })?;
-    matrix(py, counts, candidates.len())
+    matrix(py, counts, (candidates.len(), thresholds.len() / candidates.len()))
 }
 
 /// The k-th smallest score, infinity when there are fewer.
@@ -380,7 +378,7 @@ pub(super) fn mask<'py>(
         }
         Ok(mask)
     })?;
-    matrix(py, mask, n_rows)
+    matrix(py, mask, (n_rows, n_labels))
 }
 
 /// Threads that the machine and its container allow this process.

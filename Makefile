@@ -1,0 +1,75 @@
+# The only door: every command a developer or CI runs is a target here.
+PYTHON ?= python3
+VENV := .venv
+PEERS := .venv-peers
+BIN := $(VENV)/bin
+SOURCES := Cargo.toml Cargo.lock pyproject.toml $(shell find src -name '*.rs')
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.PHONY: help run test test-rust test-python test-peers lint format bench clean
+.DEFAULT_GOAL := help
+
+help: ## show this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+
+run: $(VENV)/built ## calibrate a small real classifier and print what each recipe gives
+	$(BIN)/python examples/digits.py
+
+test: lint test-rust test-python ## lint, then run all tests but the slow suites
+
+test-rust: ## test the core, with and without threads; needs no Python
+	cargo test --quiet
+	cargo test --quiet --no-default-features
+
+test-python: $(VENV)/built ## test the package
+	$(BIN)/python -m pytest -n 2
+
+test-peers: $(PEERS)/built ## compare with TorchCP, MAPIE and puncc in an environment of its own
+	$(PEERS)/bin/python -m pytest tests/peers -o addopts="-ra"
+
+lint: $(VENV)/built ## check format, lints, types and stubs
+	@if cargo fmt --version >/dev/null 2>&1; then cargo fmt --check; else echo "skipped: rustfmt is not installed"; fi
+	@if cargo clippy --version >/dev/null 2>&1; then \
+	  cargo clippy --quiet --all-targets -- -D warnings && \
+	  cargo clippy --quiet --all-targets --features python -- -D warnings; \
+	else echo "skipped: clippy is not installed"; fi
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/stubtest tightset._core --mypy-config-file pyproject.toml
+
+format: $(VENV)/ready ## rewrite the sources in the project's format
+	cargo fmt
+	$(BIN)/ruff check --fix-only .
+	$(BIN)/ruff format .
+
+bench: $(VENV)/ready ## time whole calls, with the release build
+	$(BIN)/maturin develop --release --quiet
+	@rm -f $(VENV)/built
+	$(BIN)/python -m pytest benches --benchmark-enable --benchmark-only -n 0
+
+clean: ## remove what the targets above made
+	rm -rf $(VENV) $(PEERS) target
+
+# The environment, made anew when the dependencies change.
+$(VENV)/ready: pyproject.toml
+	@echo "setting up $(VENV)"
+	$(PYTHON) -c 'import sys; sys.exit("tightset needs Python 3.11 or later") if sys.version_info < (3, 11) else None'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --upgrade "pip>=25.1"
+	$(BIN)/pip install --progress-bar on --group dev
+	@touch $@
+
+# The extension, built quickly: no LTO, many codegen units.
+$(VENV)/built: $(VENV)/ready $(SOURCES)
+	@echo "building the extension"
+	$(BIN)/maturin develop
+	@touch $@
+
+$(PEERS)/built: pyproject.toml $(SOURCES)
+	@echo "setting up $(PEERS); torch is large"
+	$(PYTHON) -m venv $(PEERS)
+	$(PEERS)/bin/pip install --quiet --upgrade "pip>=25.1"
+	$(PEERS)/bin/pip install --progress-bar on --group peers
+	. $(PEERS)/bin/activate && maturin develop
+	@touch $@

@@ -1,0 +1,49 @@
+"""Everything the documentation shows runs: docstrings, and the README's blocks in one session."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import inspect
+import pkgutil
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tightset as ts
+
+MODULES = [
+    "tightset",
+    *(f"tightset.{m.name}" for m in pkgutil.iter_modules(ts.__path__) if m.name != "_core"),
+]
+README = Path(__file__).parent.parent / "README.md"
+
+
+@pytest.fixture(autouse=True)
+def plain_arrays(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with np.printoptions(legacy=False):
+        yield
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_docstrings(name):
+    result = doctest.testmod(importlib.import_module(name))
+    assert result.failed == 0
+
+
+def test_every_public_function_is_documented_with_an_example():
+    for name in ts.__all__:
+        item = getattr(ts, name)
+        if inspect.isfunction(item):
+            assert ">>>" in inspect.getdoc(item), name
+
+
+def test_readme():
+    blocks = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
+    assert blocks
+    session = {}
+    for block in blocks:
+        exec(compile(block, str(README), "exec"), session)

@@ -1,0 +1,250 @@
+"""Bad input never shrinks a set: each is refused with an error that names the argument and value."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tightset as ts
+from tightset import _core
+
+NAN, INF = float("nan"), float("inf")
+Z = np.array([[1.0, 0.0, -1.0], [0.0, 2.0, 0.5], [0.3, 0.1, 0.2], [1.0, 1.0, 0.0]])
+Y = np.array([0, 1, 2, 0])
+
+
+def with_value(value, row=2, column=1, dtype=np.float64):
+    bad = Z.astype(dtype)
+    bad[row, column] = value
+    return bad
+
+
+def calibrate(logits=Z, labels=Y, alpha=0.4, recipe="aps", **options):
+    return ts.calibrate(logits, labels, alpha, recipe, **options)
+
+
+def predict(logits, **options):
+    return calibrate().predict_set(logits, **options)
+
+
+# (what is refused, call, error, part of its message)
+LOGITS = [
+    ("nan", with_value(NAN), ValueError, "logits must not contain NaN or +inf: found nan at row 2, column 1"),
+    ("+inf", with_value(INF), ValueError, "found inf at row 2, column 1"),
+    ("float32 nan", with_value(NAN, dtype=np.float32), ValueError, "found nan at row 2, column 1"),
+    ("float16 +inf", with_value(INF, dtype=np.float16), ValueError, "found inf at row 2, column 1"),
+    ("big-endian nan", with_value(NAN).astype(">f8"), ValueError, "found nan at row 2, column 1"),
+    ("all -inf", np.vstack([Z[:1], np.full((3, 3), -INF)]), ValueError, "row 1 is -inf throughout"),
+    ("no labels", np.zeros((4, 0)), ValueError, "at least one label, got shape (4, 0)"),
+    ("0-d", np.float64(1.0), ValueError, "logits must have shape"),
+    ("3-d", np.zeros((4, 3, 1)), ValueError, "got (4, 3, 1)"),
+    ("complex", Z.astype(complex), TypeError, "logits must be real numbers, got dtype complex128"),
+    ("object", Z.astype(object), TypeError, "got dtype object"),
+    ("bool", Z > 0, TypeError, "got dtype bool"),
+    ("string", np.array([["a", "b", "c"]] * 4), TypeError, "got dtype <U1"),
+    ("raw bytes", np.zeros((4, 3), "V2"), TypeError, "got dtype |V2"),
+    ("dates", np.zeros((4, 3), "M8[s]"), TypeError, "got dtype datetime64[s]"),
+    ("ragged", [[1.0, 2.0], [1.0]], ValueError, "logits cannot be read as an array"),
+    ("masked", np.ma.array(Z, mask=Z > 1.5), TypeError, "logits must not be masked: 1 entries are"),
+    ("none", None, TypeError, "got dtype object"),
+]
+
+
+@pytest.mark.parametrize(("logits", "error", "message"), [c[1:] for c in LOGITS], ids=[c[0] for c in LOGITS])
+def test_logits(logits, error, message):
+    calls = [
+        lambda: calibrate(logits),
+        lambda: predict(logits),
+        lambda: calibrate().predict_p(logits),
+        lambda: calibrate().scores(logits),
+        lambda: ts.entropy(logits),
+        lambda: ts.softmax(logits),
+        lambda: ts.ranks(logits, Y),
+        lambda: ts.label_scores(logits, Y),
+        lambda: ts.all_scores(logits),
+    ]
+    for call in calls:
+        with pytest.raises(error) as caught:
+            call()
+        assert message in str(caught.value)
+
+
+LABELS = [
+    ("too large", [0, 1, 3, 0], ValueError, "labels must be between 0 and 2: found 3 at row 2"),
+    ("negative", [0, -1, 2, 0], ValueError, "found -1 at row 1"),
+    ("ignore index", [0, 1, -100, 0], ValueError, "found -100 at row 2"),
+    (
+        "huge unsigned",
+        np.array([0, 1, 2**64 - 1, 0], np.uint64),
+        ValueError,
+        "found 18446744073709551615 at row 2",
+    ),
+    ("fractions", [0.0, 1.5, 2.0, 0.0], TypeError, "labels must be integers, got dtype float64"),
+    ("whole floats", [0.0, 1.0, 2.0, 0.0], TypeError, "convert them with .astype(int)"),
+    ("nan", [0.0, NAN, 2.0, 0.0], TypeError, "labels must be integers"),
+    ("bool", [True, False, True, True], TypeError, "got dtype bool"),
+    ("strings", ["0", "1", "2", "0"], TypeError, "got dtype <U1"),
+    ("object", np.array([0, 1, 2, None]), TypeError, "got dtype object"),
+    ("too few", [0, 1, 2], ValueError, "one value for each of the 4 rows, got shape (3,)"),
+    ("too many", [0, 1, 2, 0, 1], ValueError, "one value for each of the 4 rows, got shape (5,)"),
+    ("one for all", [0], ValueError, "got shape (1,)"),
+    ("column", np.zeros((4, 1), int), ValueError, "got shape (4, 1)"),
+    ("scalar", 0, ValueError, "got shape ()"),
+    ("masked", np.ma.array(Y, mask=[0, 0, 1, 0]), TypeError, "labels must not be masked"),
+]
+
+
+@pytest.mark.parametrize(("labels", "error", "message"), [c[1:] for c in LABELS], ids=[c[0] for c in LABELS])
+def test_labels(labels, error, message):
+    calls = [
+        lambda: calibrate(labels=labels),
+        lambda: ts.label_scores(Z, labels),
+        lambda: ts.ranks(Z, labels),
+        lambda: calibrate().scores(Z, labels),
+        lambda: predict(Z).covers(labels),
+        lambda: predict(Z).coverage(labels),
+    ]
+    for call in calls:
+        with pytest.raises(error) as caught:
+            call()
+        assert message in str(caught.value)
+
+
+ARGUMENTS = [
+    (lambda: calibrate(np.zeros((0, 3)), []), ValueError, "at least one row to calibrate on, got 0"),
+    (lambda: calibrate(Z[0], [0]), ValueError, "logits must have shape (n, K), got (3,)"),
+    (lambda: calibrate(alpha=0.0), ValueError, "alpha must be strictly between 0 and 1, got 0.0"),
+    (lambda: calibrate(alpha=1.0), ValueError, "got 1.0"),
+    (lambda: calibrate(alpha=-0.1), ValueError, "got -0.1"),
+    (lambda: calibrate(alpha=NAN), ValueError, "got nan"),
+    (lambda: calibrate(alpha=True), TypeError, "alpha must be a number, got True"),
+    (lambda: calibrate(alpha="0.1"), TypeError, "alpha must be a number, got '0.1'"),
+    (lambda: calibrate(alpha=[]), ValueError, "alpha must not be empty"),
+    (lambda: calibrate(alpha=[0.1, 2.0]), ValueError, "got 2.0"),
+    (lambda: calibrate(alpha=0.1, confidence_level=0.9), TypeError, "not both"),
+    (
+        lambda: calibrate(alpha=None, confidence_level=90),
+        ValueError,
+        "confidence_level must be strictly between",
+    ),
+    (lambda: calibrate(recipe="lac"), ValueError, "recipe must be one of 'paper'"),
+    (lambda: calibrate(recipe=ts.APS()), TypeError, "recipe must be a name or a Recipe"),
+    (lambda: calibrate(seed=-1), ValueError, "seed must be between 0 and 2**64 - 1, got -1"),
+    (lambda: calibrate(seed=0.5), TypeError, "seed must be an integer, got 0.5"),
+    (lambda: calibrate(n_threads=0), ValueError, "n_threads must be at least 1, got 0"),
+    (lambda: calibrate(n_threads=True), TypeError, "n_threads must be an integer, got True"),
+    (lambda: calibrate(max_memory=0), ValueError, "max_memory must be positive, got 0"),
+    (lambda: calibrate(row_ids=[1, 2]), ValueError, "row_ids must have one value for each of the 4 rows"),
+    (lambda: calibrate(row_ids=[0.1] * 4), TypeError, "row_ids must be integers"),
+    (lambda: calibrate(Z, probabilities=True), ValueError, "probabilities must be between 0 and 1: found -1"),
+    (
+        lambda: calibrate(np.abs(Z) / 10, probabilities=True),
+        ValueError,
+        "must sum to 1 in every row: row 0 sums to 0.2",
+    ),
+    (lambda: predict(Z[:, :2]), ValueError, "logits must have 3 labels as in calibration, got 2"),
+    (lambda: predict(Z, row_ids=np.arange(4)), ValueError, "it was without row_ids"),
+    (lambda: calibrate(row_ids=np.arange(4)).predict_set(Z), ValueError, "it was with row_ids"),
+    (lambda: predict(Z, u=1.5), ValueError, "u must be between 0 and 1: found 1.5 at row 0"),
+    (lambda: predict(Z, u=[0.1, 0.2, NAN, 0.3]), ValueError, "found nan at row 2"),
+    (lambda: predict(Z, u=[0.1, 0.2]), ValueError, "one for each of the 4 rows, got shape (2,)"),
+    (lambda: predict(Z, u="high"), TypeError, "u must be real numbers"),
+    (lambda: ts.label_scores(Z, Y, "lac"), ValueError, "score must be one of 'thr'"),
+    (lambda: ts.label_scores(Z, Y, 3), TypeError, "got 3"),
+    (lambda: ts.label_scores(Z, Y, reweight="margin"), ValueError, "reweight must be None, 'entropy'"),
+    (lambda: ts.label_scores(Z, Y, temperature=-1.0), ValueError, "temperature must be at least 0, got -1"),
+    (lambda: ts.label_scores(Z, Y, temperature=NAN), ValueError, "temperature must be at least 0, got NaN"),
+    (lambda: ts.label_scores(Z, Y, temperature="hot"), TypeError, "temperature must be a number, got 'hot'"),
+    (
+        lambda: ts.label_scores(Z, Y, "raps", temperature=0.0),
+        ValueError,
+        "positive and finite for raps, saps and rank",
+    ),
+    (lambda: ts.RAPS(penalty=-1.0), ValueError, "penalty must be finite and at least 0, got -1"),
+    (lambda: ts.RAPS(k_reg=-1), ValueError, "k_reg must be at least 0"),
+    (lambda: ts.RAPS(k_reg=1.5), TypeError, "k_reg must be an integer, got 1.5"),
+    (lambda: ts.SAPS(weight=INF), ValueError, "weight must be finite and at least 0, got inf"),
+    (lambda: ts.Entropy(gamma=-1.0), ValueError, "gamma must be finite and at least 0, got -1"),
+    (lambda: ts.Entropy(power=NAN), ValueError, "power must be finite, got NaN"),
+    (lambda: ts.Entropy(power=-0.5), ValueError, "gamma must be above 0 when power is negative, got 0"),
+    (lambda: ts.Recipe(temperature=[1, 2]), ValueError, "choose among 2 candidates"),
+    (lambda: ts.Recipe(temperature="warm"), ValueError, "numbers or 'auto', got 'warm'"),
+    (lambda: ts.Recipe(score=[]), ValueError, "score must not be empty"),
+    (lambda: ts.Recipe(selection="best"), ValueError, "got 'best'"),
+    (lambda: ts.Recipe("saps", temperature=0.0), ValueError, "positive and finite"),
+    (lambda: ts.conformal_rank(-1, 0.1), ValueError, "n must be an integer of at least 0, got -1"),
+    (lambda: ts.conformal_rank(2.5, 0.1), ValueError, "got 2.5"),
+    (lambda: ts.conformal_threshold([], 0.1), ValueError, "n at least 1, got (0,)"),
+    (
+        lambda: ts.conformal_threshold([0.1, NAN], 0.5),
+        ValueError,
+        "scores must not contain NaN: found nan at position 1",
+    ),
+    (lambda: ts.conformal_threshold(["a"], 0.5), TypeError, "scores must be real numbers"),
+    (lambda: predict(np.zeros((0, 3))).coverage([]), ValueError, "at least one row"),
+    (lambda: predict(Z)[9], IndexError, "row must be between -4 and 3, got 9"),
+    (lambda: predict(Z)[::2], ValueError, "steps of 1"),
+]
+
+
+@pytest.mark.parametrize(("call", "error", "message"), ARGUMENTS, ids=[c[2][:40] for c in ARGUMENTS])
+def test_arguments(call, error, message):
+    with pytest.raises(error) as caught:
+        call()
+    assert message in str(caught.value)
+
+
+def test_sparse():
+    sparse = pytest.importorskip("scipy.sparse")
+    for kind in (sparse.csr_matrix, sparse.coo_array):
+        with pytest.raises(TypeError, match="logits must be dense"):
+            ts.entropy(kind(Z))
+
+
+def test_bad_rows_are_named_by_their_place_in_the_whole():
+    """Selection reads rows in parts; errors still count from the first row that was passed."""
+    rng = np.random.default_rng(0)
+    logits, labels = rng.normal(size=(1000, 4)), rng.integers(4, size=1000)
+    for row in (0, 123, 999):
+        bad = logits.copy()
+        bad[row, 2] = NAN
+        for recipe in ("aps", "paper", "released", "er-aps"):
+            with pytest.raises(ValueError, match=f"found nan at row {row}, column 2"):
+                ts.calibrate(bad, labels, 0.1, recipe)
+        wrong = labels.copy()
+        wrong[row] = 4
+        with pytest.raises(ValueError, match=f"found 4 at row {row}"):
+            ts.calibrate(logits, wrong, 0.1, "er-aps")
+
+
+def test_the_first_bad_row_is_named_whatever_the_threads():
+    logits = np.zeros((50_000, 8), np.float32)
+    logits[[31, 40_000, 49_999], 5] = NAN
+    for n_threads in (1, 2, 4):
+        with pytest.raises(ValueError, match="row 31, column 5"):
+            ts.entropy(logits, n_threads=n_threads)
+
+
+def test_no_rows_predict_nothing():
+    sets = predict(np.zeros((0, 3)))
+    assert len(sets) == 0
+    assert sets.mask.shape == (0, 3)
+    assert calibrate().predict_p(np.zeros((0, 3))).shape == (0, 3)
+    assert ts.entropy(np.zeros((0, 3))).shape == (0,)
+    assert ts.softmax(np.zeros((0, 3), np.float32)).shape == (0, 3)
+    assert ts.label_scores(np.zeros((0, 3)), np.zeros(0, int), temperature=[1, 2]).shape == (2, 0)
+
+
+def test_the_core_refuses_what_the_layer_would():
+    with pytest.raises(ValueError, match="logits must have 2 dimensions"):
+        _core.uncertainty(np.zeros(3), "entropy")
+    with pytest.raises(TypeError, match="logits must be real numbers"):
+        _core.uncertainty(np.zeros((2, 2), complex), "entropy")
+    with pytest.raises(ValueError, match="rows must be between 0 and 3"):
+        _core.label_scores(Z, Y[:1], [], ranked=True, seed=0, rows=np.array([4]))
+    with pytest.raises(ValueError, match="measure must be"):
+        _core.uncertainty(Z, "variance")
+    with pytest.raises(ValueError, match="score must be one of"):
+        _core.Scoring("lac")
+    with pytest.raises(ValueError, match="thresholds must be"):
+        _core.count_pairs(Z, [_core.Scoring("aps")], np.zeros((0, 0)), seed=0)
