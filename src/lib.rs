@@ -23,12 +23,12 @@
 //! let mut scores = vec![0.0; 4];
 //! let rows = Matrix::new(&logits, 3)?;
 //! tightset::label_scores(&rows, &labels, &request, &Plan::default(), &mut scores)?;
-//! let rank = tightset::conformal_rank(scores.len(), 0.4)?;
+//! let rank = tightset::conformal_rank(scores.len(), 0.2)?;
 //! let threshold = tightset::kth_smallest(&mut scores, rank)?;
 //!
 //! let new = Matrix::new(&[1.0_f32, 3.0, 0.5], 3)?;
 //! let sets = tightset::predict_sets(&new, &request, threshold, true, &Plan::default())?;
-//! assert_eq!(sets.labels[0], 1);
+//! assert_eq!(sets.labels[0], 1); // the most probable label comes first
 //! # Ok::<(), tightset::Error>(())
 //! ```
 
