@@ -12,7 +12,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
 
-run: $(VENV)/built ## calibrate a small real classifier and print what each recipe gives
+run: $(VENV)/built ## calibrate a small real classifier and print what several recipes give
 	$(BIN)/python examples/digits.py
 
 test: lint test-rust test-python ## lint, then run all tests but the slow suites

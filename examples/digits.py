@@ -1,7 +1,7 @@
-"""Calibrate a small real classifier and print what each recipe gives.
+"""Calibrate a small real classifier and print what several recipes give.
 
-A logistic regression learns scikit-learn's handwritten digits from a third of them. The rest is
-split again and again into calibration and test rows; the table shows the mean over the splits.
+A logistic regression learns scikit-learn's handwritten digits from a hundred of them, with noise. The
+rest is split again and again into calibration and test rows; the table shows the mean over the splits.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def logits_of_a_classifier(rng: np.random.Generator) -> tuple[np.ndarray, np.nda
 
 
 def main() -> None:
-    """Print coverage and mean set size of every recipe at every level."""
+    """Print coverage and mean set size of several recipes at each level."""
     rng = np.random.default_rng(0)
     logits, labels = logits_of_a_classifier(rng)
     half = len(labels) // 2

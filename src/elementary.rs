@@ -2,11 +2,14 @@
 //!
 //! The standard library calls the platform's libm, and glibc, musl and macOS differ in the last
 //! place; a label whose score equals the threshold would then flip between machines. Each function
-//! here is within two units in the last place and is used once or a few times a row, never in the
-//! inner loops (those use [`crate::Float::exp2`]).
+//! here is within two units in the last place and is used a few times a row, never in the inner loops
+//! (those use [`crate::Float::exp2`]). They choose by selection, not by branches, so that loops over
+//! several rows turn into vector code.
 
 const LN2_HIGH: f64 = f64::from_bits(0x3fe6_2e42_fee0_0000);
 const LN2_LOW: f64 = f64::from_bits(0x3dea_39ef_3579_3c76);
+/// Adding `1.5 * 2^52` rounds to a whole number and leaves it in the low bits.
+const ROUND: f64 = 6_755_399_441_055_744.0;
 
 /// `e^x`: 0 below the smallest subnormal, infinity above the largest finite value.
 #[inline(always)]
@@ -26,7 +29,6 @@ pub(crate) fn exp(x: f64) -> f64 {
         0.5,
         1.0,
     ];
-    const ROUND: f64 = 6_755_399_441_055_744.0; // 1.5 * 2^52
     let x = x.clamp(-800.0, 800.0);
     let shifted = x.mul_add(std::f64::consts::LOG2_E, ROUND);
     let whole = shifted - ROUND;
@@ -38,33 +40,33 @@ pub(crate) fn exp(x: f64) -> f64 {
     }
     p = p.mul_add(r, 1.0);
     // Two factors, so that results near either end of the range are not cut short.
-    let n = shifted.to_bits().wrapping_sub(ROUND.to_bits()) as i64;
-    let half = n >> 1;
-    p * power_of_two(half) * power_of_two(n - half)
+    let half = whole.mul_add(0.5, ROUND);
+    let other = (whole - (half - ROUND)) + ROUND;
+    p * power_of_two(half) * power_of_two(other)
 }
 
+/// `2^n` from `n + ROUND`, whose low bits hold n.
 #[inline(always)]
-fn power_of_two(exponent: i64) -> f64 {
-    f64::from_bits(((exponent + 1023) as u64) << 52)
+fn power_of_two(shifted: f64) -> f64 {
+    f64::from_bits((shifted.to_bits() << 52).wrapping_add(1.0_f64.to_bits()))
 }
 
 /// Natural logarithm for `x >= 0`: `ln(0) = -inf`, `ln(inf) = inf`.
 #[inline(always)]
 pub(crate) fn ln(x: f64) -> f64 {
     const SQRT_HALF: u64 = 0x3fe6_a09e_667f_3bcd;
-    if x == 0.0 {
-        return f64::NEG_INFINITY;
-    }
-    if x == f64::INFINITY {
-        return x;
-    }
+    // Integers below 2^52 turn into floats when or-ed into the mantissa of 2^52.
+    const TWO_52: f64 = 4_503_599_627_370_496.0;
     // Subnormals are scaled into the normal range first.
-    let (x, offset) = if x < f64::MIN_POSITIVE { (x * (1_u64 << 54) as f64, -54.0) } else { (x, 0.0) };
-    // x = 2^e * m with m in [sqrt(1/2), sqrt(2)): adding the complement of sqrt(1/2)'s pattern
-    // carries into the exponent exactly when m would be too small.
-    let bits = x.to_bits();
-    let e = (bits.wrapping_sub(SQRT_HALF) as i64) >> 52;
-    let m = f64::from_bits(bits.wrapping_sub((e as u64) << 52));
+    let small = x < f64::MIN_POSITIVE;
+    let normal = if small { x * (1_u64 << 54) as f64 } else { x };
+    let offset = if small { -1024.0 - 54.0 } else { -1024.0 };
+    // x = 2^e * m with m in [sqrt(1/2), sqrt(2)): subtracting the pattern of sqrt(1/2) borrows from the
+    // exponent exactly when m would be too small. e is held with a bias of 1024.
+    let bits = normal.to_bits();
+    let biased = bits.wrapping_sub(SQRT_HALF).wrapping_add(1024 << 52) >> 52;
+    let m = f64::from_bits(bits.wrapping_sub(biased.wrapping_sub(1024) << 52));
+    let e = (f64::from_bits(TWO_52.to_bits() | biased) - TWO_52) + offset;
     let f = m - 1.0;
     // ln(m) = 2 atanh(s) = 2 s + 2 s (s^2/3 + s^4/5 + ...), s = f / (2 + f), |s| <= 0.172.
     let s = f / (2.0 + f);
@@ -75,20 +77,20 @@ pub(crate) fn ln(x: f64) -> f64 {
     }
     // 2 s = f - s f, which keeps f, exact, as the leading term.
     let tail = s.mul_add(-f, 2.0 * s * q * p);
-    let e = e as f64 + offset;
-    e.mul_add(LN2_HIGH, f + (tail + e * LN2_LOW))
+    let value = e.mul_add(LN2_HIGH, f + (tail + e * LN2_LOW));
+    // Infinity and NaN stay as they are.
+    let value = if x < f64::INFINITY { value } else { x };
+    if x == 0.0 { f64::NEG_INFINITY } else { value }
 }
 
 /// `ln(1 + x)` for `x >= -1`, with full relative precision near 0.
 #[inline(always)]
 pub(crate) fn ln_1p(x: f64) -> f64 {
     let u = 1.0 + x;
-    if u == 0.0 || u == f64::INFINITY {
-        return ln(u);
-    }
     // The rounding of 1 + x, brought back to first order.
     let lost = if x > 1.0 { 1.0 - (u - x) } else { x - (u - 1.0) };
-    ln(u) + lost / u
+    let value = ln(u) + lost / u;
+    if u == 0.0 || u == f64::INFINITY { ln(u) } else { value }
 }
 
 /// `1 - e^-x` for `x >= 0`, with full relative precision near 0.
@@ -155,6 +157,7 @@ mod tests {
         assert_eq!(ln(1.0), 0.0);
         assert_eq!(ln(0.0), f64::NEG_INFINITY);
         assert_eq!(ln(f64::INFINITY), f64::INFINITY);
+        assert!(ln(f64::NAN).is_nan());
         assert!(relative_error(ln(5e-324), 5e-324_f64.ln()) < 1e-15);
         assert_eq!(ln_1p(-1.0), f64::NEG_INFINITY);
         assert_eq!(ln_1p(1e-300), 1e-300);

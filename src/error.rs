@@ -75,6 +75,13 @@ pub enum Error {
         /// The length it must have.
         expected: usize,
     },
+    /// A result does not fit into memory.
+    Memory {
+        /// Elements asked for.
+        elements: usize,
+        /// Bytes of one.
+        size: usize,
+    },
     /// The work was stopped from outside.
     Interrupted,
     /// A defect in this library, caught at the boundary.
@@ -84,7 +91,8 @@ pub enum Error {
 impl Error {
     /// An argument outside its domain.
     pub(crate) fn argument(name: &'static str, expected: &'static str, found: impl fmt::Display) -> Self {
-        Self::Argument { name, expected, found: found.to_string() }
+        let found = found.to_string();
+        Self::Argument { name, expected, found: if found == "NaN" { "nan".to_owned() } else { found } }
     }
 }
 
@@ -126,6 +134,9 @@ impl fmt::Display for Error {
             Self::Argument { name, expected, found } => write!(f, "{name} must be {expected}, got {found}"),
             Self::Length { name, found, expected } => {
                 write!(f, "{name} must have one value for each of the {expected} rows, got {found}")
+            }
+            Self::Memory { elements, size } => {
+                write!(f, "a result of {elements} elements of {size} bytes does not fit into memory")
             }
             Self::Interrupted => write!(f, "interrupted"),
             Self::Internal(what) => write!(f, "internal error, please report it: {what}"),

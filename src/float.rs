@@ -15,7 +15,8 @@ mod sealed {
     impl Sealed for f64 {}
 }
 
-/// A computing type: `f32` or `f64`.
+/// A computing type: `f32` or `f64`. Sealed; its methods are the kernels' own.
+#[doc(hidden)]
 pub trait Float:
     Copy
     + Debug
@@ -41,6 +42,8 @@ pub trait Float:
     const LOG2_E: Self;
     /// Exponents at or below this add nothing to a sum (see [`crate::sum`]).
     const EXPONENT_FLOOR: Self;
+    /// Powers of two up to this one and their inverses are normal.
+    const LARGEST_EXPONENT: i32;
     /// From this magnitude on every value is a whole number.
     const INTEGRAL_FROM: Self;
 
@@ -50,16 +53,21 @@ pub trait Float:
     fn from_f32(value: f32) -> Self;
     /// Exact widening.
     fn to_f64(self) -> f64;
-    /// A wrapping sum of bit patterns, as wide as the type.
-    type Bits: Copy + Debug;
-    /// The empty sum.
-    const NO_BITS: Self::Bits;
-    /// Adds the bits of a value, with `-0.0` as `0.0`.
-    fn add_bits(sum: Self::Bits, value: Self) -> Self::Bits;
-    /// The sum over all lanes.
-    fn total_bits(lanes: &[Self::Bits]) -> u64;
+    /// 32 bits that tell values apart: those of the float32 where the value is one, so that the float32
+    /// and the float64 form of a row agree; `-0.0` counts as `0.0`.
+    fn pattern(self) -> u32;
+    /// The same in 64 bits, without loss.
+    fn wide_pattern(self) -> u64;
     /// An unsigned key that orders as the values do; `-0.0` and `0.0` share one.
     fn order_key(self) -> u64;
+    /// Orders labels by falling logit, then by rising label.
+    type Key: Copy + Debug + Default + Ord + Send;
+    /// The key of a label.
+    fn key(logit: Self, label: u32) -> Self::Key;
+    /// The label of a key and its logit, with `-0.0` as `0.0`.
+    fn from_key(key: Self::Key) -> (u32, Self);
+    /// Relative error that approximations of sums stay well below (see [`crate::cut`]).
+    const MARGIN: f64;
     /// `2^t` for `EXPONENT_FLOOR <= t <= 0`.
     fn exp2(t: Self) -> Self;
     /// Smallest whole number not below the value.
@@ -69,10 +77,14 @@ pub trait Float:
     fn power_of_two(exponent: i32) -> Self;
     /// Adds `value`, in `[0, 1]`, to one lane of an exact sum.
     fn accumulate(value: Self, high: &mut u64, low: &mut u64);
+    /// The words that `value` adds to a lane, free of the anchors that `collect` takes off again.
+    fn words(value: Self) -> (u64, u64);
     /// The integer sum held by lanes that took `count` values, in units of [`Self::QUANTUM`].
     fn collect(high: u64, low: u64, count: u64) -> i128;
     /// The unit of exact sums.
     const QUANTUM: f64;
+    /// An exact sum as a float: a fixed function of the integer, within one unit in the last place.
+    fn sum_to_f64(quanta: i128) -> f64;
 
     /// The larger; the second when either is NaN.
     #[inline(always)]
@@ -104,6 +116,7 @@ impl Float for f32 {
     const MAX: Self = f32::MAX;
     const LOG2_E: Self = std::f32::consts::LOG2_E;
     const EXPONENT_FLOOR: Self = -60.0;
+    const LARGEST_EXPONENT: i32 = 125;
     const INTEGRAL_FROM: Self = 8_388_608.0;
     const QUANTUM: f64 = QUANTUM_HIGH;
 
@@ -122,23 +135,34 @@ impl Float for f32 {
         f64::from(self)
     }
 
-    type Bits = u32;
-    const NO_BITS: u32 = 0;
-
     #[inline(always)]
-    fn add_bits(sum: u32, value: Self) -> u32 {
-        sum.wrapping_add((value + 0.0).to_bits())
+    fn pattern(self) -> u32 {
+        (self + 0.0).to_bits()
     }
 
     #[inline(always)]
-    fn total_bits(lanes: &[u32]) -> u64 {
-        u64::from(lanes.iter().fold(0_u32, |sum, &lane| sum.wrapping_add(lane)))
+    fn wide_pattern(self) -> u64 {
+        u64::from(self.pattern())
     }
 
     #[inline(always)]
     fn order_key(self) -> u64 {
         let bits = (self + 0.0).to_bits();
         u64::from(if bits >> 31 == 0 { bits | (1 << 31) } else { !bits })
+    }
+
+    type Key = u64;
+    const MARGIN: f64 = 1e-4;
+
+    #[inline(always)]
+    fn key(logit: Self, label: u32) -> u64 {
+        (u64::from(!(logit.order_key() as u32)) << 32) | u64::from(label)
+    }
+
+    #[inline(always)]
+    fn from_key(key: u64) -> (u32, Self) {
+        let bits = !((key >> 32) as u32);
+        (key as u32, f32::from_bits(if bits >> 31 == 1 { bits & !(1 << 31) } else { !bits }))
     }
 
     // Relative error of the polynomial: 2.6e-9.
@@ -163,6 +187,7 @@ impl Float for f32 {
         f32::ceil(self)
     }
 
+    #[inline(always)]
     fn power_of_two(exponent: i32) -> Self {
         f32::from_bits(((exponent.clamp(-126, 127) + 127) as u32) << 23)
     }
@@ -172,8 +197,24 @@ impl Float for f32 {
         *high = high.wrapping_add((f64::from(value) + ANCHOR).to_bits());
     }
 
+    #[inline(always)]
+    fn words(value: Self) -> (u64, u64) {
+        ((f64::from(value) + ANCHOR).to_bits().wrapping_sub(ANCHOR.to_bits()), 0)
+    }
+
+    #[inline(always)]
     fn collect(high: u64, _low: u64, count: u64) -> i128 {
         i128::from(high.wrapping_sub(count.wrapping_mul(ANCHOR.to_bits())))
+    }
+
+    #[inline(always)]
+    fn sum_to_f64(quanta: i128) -> f64 {
+        // Below 2^13 labels the sum always fits 64 bits, whose conversion is one instruction.
+        let value = match u64::try_from(quanta) {
+            Ok(word) => word as f64,
+            Err(_) => quanta as f64,
+        };
+        value * Self::QUANTUM
     }
 }
 
@@ -184,6 +225,7 @@ impl Float for f64 {
     const MAX: Self = f64::MAX;
     const LOG2_E: Self = std::f64::consts::LOG2_E;
     const EXPONENT_FLOOR: Self = -110.0;
+    const LARGEST_EXPONENT: i32 = 1021;
     const INTEGRAL_FROM: Self = 4_503_599_627_370_496.0;
     const QUANTUM: f64 = QUANTUM_HIGH / (1_u64 << LOW_BITS) as f64;
 
@@ -202,23 +244,37 @@ impl Float for f64 {
         self
     }
 
-    type Bits = u64;
-    const NO_BITS: u64 = 0;
-
     #[inline(always)]
-    fn add_bits(sum: u64, value: Self) -> u64 {
-        sum.wrapping_add((value + 0.0).to_bits())
+    fn pattern(self) -> u32 {
+        let (narrow, bits) = ((self + 0.0) as f32, (self + 0.0).to_bits());
+        let folded = (bits >> 32) as u32 ^ bits as u32;
+        if f64::from(narrow) == self { narrow.to_bits() } else { folded }
     }
 
     #[inline(always)]
-    fn total_bits(lanes: &[u64]) -> u64 {
-        lanes.iter().fold(0, |sum, &lane| sum.wrapping_add(lane))
+    fn wide_pattern(self) -> u64 {
+        let narrow = (self + 0.0) as f32;
+        if f64::from(narrow) == self { u64::from(narrow.to_bits()) } else { self.to_bits() }
     }
 
     #[inline(always)]
     fn order_key(self) -> u64 {
         let bits = (self + 0.0).to_bits();
         if bits >> 63 == 0 { bits | (1 << 63) } else { !bits }
+    }
+
+    type Key = u128;
+    const MARGIN: f64 = 1e-11;
+
+    #[inline(always)]
+    fn key(logit: Self, label: u32) -> u128 {
+        (u128::from(!logit.order_key()) << 32) | u128::from(label)
+    }
+
+    #[inline(always)]
+    fn from_key(key: u128) -> (u32, Self) {
+        let bits = !((key >> 32) as u64);
+        (key as u32, f64::from_bits(if bits >> 63 == 1 { bits & !(1 << 63) } else { !bits }))
     }
 
     // Relative error of the polynomial: 1.8e-17.
@@ -249,6 +305,7 @@ impl Float for f64 {
         f64::ceil(self)
     }
 
+    #[inline(always)]
     fn power_of_two(exponent: i32) -> Self {
         f64::from_bits(((exponent.clamp(-1022, 1023) + 1023) as u64) << 52)
     }
@@ -261,10 +318,26 @@ impl Float for f64 {
         *low = low.wrapping_add((rest + LOW_ANCHOR).to_bits());
     }
 
+    #[inline(always)]
+    fn words(value: Self) -> (u64, u64) {
+        let anchored = value + ANCHOR;
+        let rest = value - (anchored - ANCHOR);
+        let low = (rest + LOW_ANCHOR).to_bits().wrapping_sub(LOW_ANCHOR.to_bits());
+        (anchored.to_bits().wrapping_sub(ANCHOR.to_bits()), low)
+    }
+
+    #[inline(always)]
     fn collect(high: u64, low: u64, count: u64) -> i128 {
         let high = high.wrapping_sub(count.wrapping_mul(ANCHOR.to_bits()));
         let low = low.wrapping_sub(count.wrapping_mul(LOW_ANCHOR.to_bits())) as i64;
         (i128::from(high) << LOW_BITS) + i128::from(low)
+    }
+
+    #[inline(always)]
+    fn sum_to_f64(quanta: i128) -> f64 {
+        // Two words and one rounding each: the library's conversion of 128 bits is a call.
+        let (high, low) = ((quanta >> 64) as i64, quanta as u64);
+        (high as f64).mul_add(18_446_744_073_709_551_616.0, low as f64) * Self::QUANTUM
     }
 }
 
@@ -308,7 +381,17 @@ mod tests {
             assert!(pair[0].order_key() < pair[1].order_key());
             assert!((pair[0] as f32).order_key() <= (pair[1] as f32).order_key());
         }
+        for pair in values.windows(2) {
+            assert!(f64::key(pair[1], 9) < f64::key(pair[0], 1));
+            assert!(f64::key(pair[0], 1) < f64::key(pair[0], 2));
+            assert_eq!(f64::from_key(f64::key(pair[0], 7)), (7, pair[0]));
+            assert_eq!(f32::from_key(f32::key(pair[0] as f32, 7)), (7, pair[0] as f32));
+        }
         assert_eq!((-0.0_f64).order_key(), 0.0_f64.order_key());
-        assert_eq!(f32::add_bits(0, -0.0), f32::add_bits(0, 0.0));
+        assert_eq!((-0.0_f32).pattern(), 0.0_f32.pattern());
+        assert_eq!((-0.0_f64).pattern(), 0.0_f64.pattern());
+        assert_eq!(0.1_f32.pattern(), f64::from(0.1_f32).pattern());
+        assert_eq!(0.1_f32.wide_pattern(), f64::from(0.1_f32).wide_pattern());
+        assert_ne!(0.1_f64.pattern(), 0.1_f32.pattern());
     }
 }

@@ -1,105 +1,132 @@
-//! From one row to the scores of one label or of all labels, for a list of candidates.
+//! From rows to the scores of one label or of all labels, for a list of candidates.
 //!
-//! The row is scanned once and its entropy taken once, whatever the number of candidates; consecutive
-//! candidates that differ in the score alone share their masses.
+//! A row is scanned once and its entropy taken once, whatever the number of candidates; candidates that
+//! differ in the score alone share their sums.
 
 use crate::elementary::exp;
 use crate::error::Error;
 use crate::float::Float;
-use crate::masses::{Census, Order, Place, Sharpness, label_masses, place};
+use crate::group::{Group, Places};
+use crate::masses::{Census, Order, Place, Sharpness, Sums, label_masses, place};
 use crate::row::{Scan, entropy};
-use crate::score::{Masses, limit_score, score};
+use crate::rows::GROUP;
+use crate::score::{MassLanes, Masses, limit_score, score};
 use crate::scoring::{Reweight, Scale, Score, Scoring};
-use crate::uniform::Stream;
-
-/// Where U comes from.
-#[derive(Clone, Copy, Debug)]
-pub enum Uniforms<'a> {
-    /// From the row and the seed.
-    FromRow,
-    /// One number for every row.
-    Fixed(f64),
-    /// One number for each row.
-    Each(&'a [f64]),
-}
-
-/// The randomisation of a call.
-#[derive(Clone, Copy, Debug)]
-pub struct Randomness<'a> {
-    /// The seed; scores are a fixed function of (x, y) for a given one.
-    pub seed: u64,
-    /// Where U comes from.
-    pub uniforms: Uniforms<'a>,
-    /// An id for each row, mixed into U: for data with many identical rows.
-    pub row_ids: Option<&'a [u64]>,
-}
-
-impl Default for Randomness<'_> {
-    fn default() -> Self {
-        Self { seed: 0, uniforms: Uniforms::FromRow, row_ids: None }
-    }
-}
-
-impl Randomness<'_> {
-    /// Checks the lengths against the number of rows.
-    pub(crate) fn check(&self, n_rows: usize) -> Result<(), Error> {
-        if let Uniforms::Each(u) = self.uniforms
-            && u.len() != n_rows
-        {
-            return Err(Error::Length { name: "u", found: u.len(), expected: n_rows });
-        }
-        if let Some(ids) = self.row_ids
-            && ids.len() != n_rows
-        {
-            return Err(Error::Length { name: "row_ids", found: ids.len(), expected: n_rows });
-        }
-        Ok(())
-    }
-
-    #[inline(always)]
-    fn row_id(&self, index: usize) -> Option<u64> {
-        self.row_ids.map(|ids| ids[index])
-    }
-
-    #[inline(always)]
-    fn score_uniform<F: Float>(&self, index: usize, scan: &Scan<F>) -> Result<f64, Error> {
-        let value = match self.uniforms {
-            Uniforms::FromRow => return Ok(scan.uniform(self.seed, Stream::Score, self.row_id(index))),
-            Uniforms::Fixed(value) => value,
-            Uniforms::Each(values) => values[index],
-        };
-        if (0.0..=1.0).contains(&value) { Ok(value) } else { Err(Error::Uniform { row: index, value }) }
-    }
-
-    /// The number that smooths the p-values of a row.
-    #[inline(always)]
-    pub(crate) fn p_value_uniform<F: Float>(&self, index: usize, scan: &Scan<F>) -> f64 {
-        scan.uniform(self.seed, Stream::PValue, self.row_id(index))
-    }
-}
+use crate::sum::each_lane;
+use crate::uniform::Randomness;
 
 /// Candidates and what they need of a row.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(crate) struct Candidates<'a> {
-    pub(crate) list: &'a [Scoring],
+    list: &'a [Scoring],
+    /// The candidates' indices, those that share their sums side by side.
+    order: Vec<usize>,
     entropy: bool,
     census: bool,
-    top: bool,
-}
-
-fn is_limit(temperature: f64) -> bool {
-    temperature == 0.0 || temperature == f64::INFINITY
 }
 
 impl<'a> Candidates<'a> {
     pub(crate) fn new(list: &'a [Scoring]) -> Self {
+        let mut order: Vec<usize> = (0..list.len()).collect();
+        order.sort_by_key(|&c| sums_key(&list[c]));
         Self {
             list,
+            order,
             entropy: list.iter().any(|c| c.reweight.needs_entropy()),
-            census: list.iter().any(|c| is_limit(c.temperature)),
-            top: list.iter().any(|c| matches!(c.score, Score::Saps { .. })),
+            census: list.iter().any(Scoring::is_limit),
         }
     }
+}
+
+/// Whether a score is made of the top label's masses instead of its own.
+fn is_of_top(score: Score) -> bool {
+    matches!(score, Score::Saps { .. })
+}
+
+fn sums_of(score: Score) -> Sums {
+    match score {
+        Score::Thr | Score::Rank => Sums::Others,
+        Score::Aps | Score::Raps { .. } | Score::Saps { .. } => Sums::Split,
+    }
+}
+
+/// Candidates with equal keys have equal sums.
+type SumsKey = (u64, u64, u64, bool, Sums);
+
+fn sums_key(candidate: &Scoring) -> SumsKey {
+    let (gamma, power) = candidate.reweight.bits();
+    let Scoring { score, temperature, .. } = *candidate;
+    (gamma, power, temperature.to_bits(), is_of_top(score), sums_of(score))
+}
+
+/// The first label with the largest logit.
+#[inline(always)]
+fn top_label<F: Float>(row: &[F], max: F) -> usize {
+    row.iter().position(|&z| z == max).unwrap_or(0)
+}
+
+/// Scores of the labels of a group of rows, given to `each` as (candidate, row of the group, score).
+/// `first` is the group's first row, by which U is found; `position` names a row of the group.
+#[allow(clippy::too_many_arguments, reason = "a kernel: everything it reads, named")]
+#[inline(always)]
+pub(crate) fn group_label_scores<F: Float>(
+    group: &Group<'_, F>,
+    first: usize,
+    position: impl Fn(usize) -> usize,
+    label: [usize; GROUP],
+    candidates: &Candidates<'_>,
+    scale: Scale,
+    randomness: &Randomness<'_>,
+    mut each: impl FnMut(usize, usize, f64),
+) -> Result<(), Error> {
+    let n_labels = group.rows[0].len();
+    let scans = group.scan(position)?;
+    let entropies = if candidates.entropy { group.entropies(&scans) } else { [0.0; GROUP] };
+    let places = group.places(label);
+    let mut u = [0.0; GROUP];
+    for i in 0..group.count {
+        u[i] = randomness.score_uniform(first + i, scans.scan(i).words())?;
+    }
+    let mut shared: Option<(SumsKey, MassLanes<GROUP>)> = None;
+    for &c in &candidates.order {
+        let candidate = &candidates.list[c];
+        let Scoring { score: name, reweight, temperature } = *candidate;
+        let weight = each_lane!([1.0; GROUP], |i| reweight.weight(entropies[i]));
+        let scores = if candidate.is_limit() {
+            let mut scores = [0.0; GROUP];
+            for i in 0..group.count {
+                let scan = scans.scan(i);
+                let view =
+                    Census::of(group.rows[i], &scan).view(&scan, places.logit[i], places.rank[i], weight[i]);
+                scores[i] = limit_score(name, &view, u[i], temperature, scale);
+            }
+            scores
+        } else {
+            let key = sums_key(candidate);
+            let masses = match shared {
+                Some((known, masses)) if known == key => masses,
+                _ => {
+                    let sharpness = each_lane!([Sharpness::new(1.0, 1.0); GROUP], |i| Sharpness::new(
+                        weight[i],
+                        temperature
+                    ));
+                    if is_of_top(name) {
+                        let top = each_lane!([0; GROUP], |i| top_label(group.rows[i], scans.max[i]));
+                        group.masses(Sums::Split, &scans, &Places::of_top(top, &scans), &sharpness)
+                    } else {
+                        group.masses(sums_of(name), &scans, &places, &sharpness)
+                    }
+                }
+            };
+            shared = Some((key, masses));
+            score(name, scale, n_labels, &masses, &places.rank, &u)
+        };
+        for i in 0..group.count {
+            // A label that cannot occur.
+            each(c, i, if places.logit[i] == F::NEG_INFINITY { f64::INFINITY } else { scores[i] });
+        }
+    }
+    Ok(())
 }
 
 /// What all candidates share of one row.
@@ -107,11 +134,9 @@ impl<'a> Candidates<'a> {
 pub(crate) struct View<'a, F> {
     pub(crate) row: &'a [F],
     pub(crate) scan: Scan<F>,
-    u: f64,
+    pub(crate) u: f64,
     entropy: f64,
     census: Option<Census>,
-    /// The first label with the largest logit, if a candidate asks for it.
-    top: usize,
 }
 
 impl<'a, F: Float> View<'a, F> {
@@ -127,69 +152,55 @@ impl<'a, F: Float> View<'a, F> {
         Ok(Self {
             row,
             scan,
-            u: randomness.score_uniform(index, &scan)?,
+            u: randomness.score_uniform(index, scan.words())?,
             entropy: if candidates.entropy { entropy(row, &scan) } else { 0.0 },
             census: candidates.census.then(|| Census::of(row, &scan)),
-            top: if candidates.top { row.iter().position(|&z| z == scan.max).unwrap_or(0) } else { 0 },
         })
     }
 
     #[inline(always)]
-    fn sharpness(&self, reweight: Reweight, temperature: f64) -> Sharpness<F> {
-        Sharpness::new(reweight.weight(self.entropy), temperature)
+    pub(crate) fn sharpness(&self, candidate: &Scoring) -> Sharpness<F> {
+        Sharpness::new(candidate.reweight.weight(self.entropy), candidate.temperature)
     }
 
     #[inline(always)]
-    fn top_masses(&self, sharpness: &Sharpness<F>) -> Masses {
+    pub(crate) fn top_masses(&self, sharpness: &Sharpness<F>) -> Masses {
         let place = Place { logit: self.scan.max, rank: 1, next: self.scan.second };
-        label_masses(self.row, &self.scan, self.top, &place, sharpness)
+        let label = top_label(self.row, self.scan.max);
+        label_masses(Sums::Split, self.row, &self.scan, label, &place, sharpness)
     }
 
     #[inline(always)]
-    fn limit(&self, candidate: &Scoring, logit: F, rank: usize, scale: Scale) -> f64 {
+    pub(crate) fn limit(&self, candidate: &Scoring, logit: F, rank: usize, scale: Scale) -> f64 {
         let Some(census) = self.census else { return f64::INFINITY };
         let weight = candidate.reweight.weight(self.entropy);
         let view = census.view(&self.scan, logit, rank, weight);
         limit_score(candidate.score, &view, self.u, candidate.temperature, scale)
     }
 
-    /// Scores of one label, one for each candidate, given to `each`.
+    /// Score of one label: the definition.
     #[inline(always)]
-    pub(crate) fn label_scores(
-        &self,
-        label: usize,
-        candidates: &Candidates<'_>,
-        scale: Scale,
-        mut each: impl FnMut(usize, f64),
-    ) {
+    pub(crate) fn label_score(&self, label: usize, candidate: &Scoring, scale: Scale) -> f64 {
         if self.row[label] == F::NEG_INFINITY {
-            // A label that cannot occur.
-            (0..candidates.list.len()).for_each(|c| each(c, f64::INFINITY));
-            return;
+            return f64::INFINITY;
         }
         let place = place(self.row, label);
-        let mut shared: Option<(Reweight, f64, bool, Masses)> = None;
-        for (c, candidate) in candidates.list.iter().enumerate() {
-            let Scoring { score: name, reweight, temperature } = *candidate;
-            if is_limit(temperature) {
-                each(c, self.limit(candidate, place.logit, place.rank, scale));
-                continue;
-            }
-            let of_top = matches!(name, Score::Saps { .. });
-            let masses = match shared {
-                Some((r, t, top, masses)) if r == reweight && t == temperature && top == of_top => masses,
-                _ => {
-                    let sharpness = self.sharpness(reweight, temperature);
-                    if of_top {
-                        self.top_masses(&sharpness)
-                    } else {
-                        label_masses(self.row, &self.scan, label, &place, &sharpness)
-                    }
-                }
-            };
-            shared = Some((reweight, temperature, of_top, masses));
-            each(c, score(name, &masses, place.rank, self.u, self.row.len(), scale));
+        if candidate.is_limit() {
+            return self.limit(candidate, place.logit, place.rank, scale);
         }
+        let sharpness = self.sharpness(candidate);
+        let masses = if is_of_top(candidate.score) {
+            self.top_masses(&sharpness)
+        } else {
+            label_masses(sums_of(candidate.score), self.row, &self.scan, label, &place, &sharpness)
+        };
+        self.score(candidate.score, scale, masses, place.rank)
+    }
+
+    #[inline(always)]
+    pub(crate) fn score(&self, name: Score, scale: Scale, masses: Masses, rank: usize) -> f64 {
+        let [value] = score(name, scale, self.row.len(), &masses.into(), &[rank], &[self.u]);
+        value
     }
 
     /// Scores of all labels by one candidate, given to `each` as (label, score), labels by rank;
@@ -203,21 +214,24 @@ impl<'a, F: Float> View<'a, F> {
         mut each: impl FnMut(u32, f64),
     ) {
         let Workspace { order, sums } = workspace;
-        let k = self.row.len();
-        let Scoring { score: name, reweight, temperature } = *candidate;
-        if is_limit(temperature) {
+        order.sort(self.row);
+        if candidate.is_limit() {
             for i in 0..order.n_possible {
                 each(order.labels[i], self.limit(candidate, order.logits[i], i + 1, scale));
             }
-        } else if matches!(name, Score::Saps { .. }) {
-            let masses = self.top_masses(&self.sharpness(reweight, temperature));
+        } else if is_of_top(candidate.score) {
+            let masses = self.top_masses(&self.sharpness(candidate));
             for i in 0..order.n_possible {
-                each(order.labels[i], score(name, &masses, i + 1, self.u, k, scale));
+                each(order.labels[i], self.score(candidate.score, scale, masses, i + 1));
             }
         } else {
-            order.for_each_masses(&self.sharpness(reweight, temperature), sums, |i, masses| {
-                each(order.labels[i], score(name, masses, i + 1, self.u, k, scale));
-            });
+            let sharpness = self.sharpness(candidate);
+            let mut by_rank = order.masses(sums_of(candidate.score), &sharpness, sums);
+            let mut i = 0;
+            while let Some(masses) = by_rank.next() {
+                i += 1;
+                each(order.labels[i - 1], self.score(candidate.score, scale, masses, i));
+            }
         }
         for &label in &order.labels[order.n_possible..] {
             each(label, f64::INFINITY);
@@ -228,23 +242,29 @@ impl<'a, F: Float> View<'a, F> {
     #[inline(always)]
     pub(crate) fn softmax(&self, reweight: Reweight, temperature: f64, out: &mut [F]) {
         let max = self.scan.max.to_f64();
-        let weight = reweight.weight(self.entropy);
-        let term = |z: F| match max - z.to_f64() {
-            f64::INFINITY => 0.0,
-            // The limits: the largest logits at infinite beta, all possible ones at beta = 0.
-            d if d == 0.0 || temperature == f64::INFINITY => 1.0,
-            d => exp(-(d / weight / temperature)),
-        };
-        let total: f64 = self.row.iter().map(|&z| term(z)).sum();
+        let scale = reweight.weight(self.entropy) * temperature;
+        let mut total = 0.0;
+        for &z in self.row {
+            total += softmax_term(max, z, scale, temperature);
+        }
         for (p, &z) in out.iter_mut().zip(self.row) {
-            *p = F::from_f64(term(z) / total);
+            *p = F::from_f64(softmax_term(max, z, scale, temperature) / total);
         }
     }
 }
 
+/// `exp(-d / scale)`, with its limits: the largest logits at scale 0, all possible ones at infinite T.
+#[inline(always)]
+fn softmax_term<F: Float>(max: f64, z: F, scale: f64, temperature: f64) -> f64 {
+    let d = max - z.to_f64();
+    let value = exp(-(d / scale));
+    let value = if d == 0.0 || temperature == f64::INFINITY { 1.0 } else { value };
+    if z == F::NEG_INFINITY { 0.0 } else { value }
+}
+
 /// Buffers that rows of one thread share.
 #[derive(Debug, Default)]
-pub(crate) struct Workspace<F> {
-    pub(crate) order: Order<F>,
+pub(crate) struct Workspace<F: Float> {
+    order: Order<F>,
     sums: Vec<(i128, F)>,
 }

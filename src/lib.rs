@@ -12,30 +12,31 @@
 //! # Examples
 //! Calibrate on four rows and predict a fifth:
 //! ```
-//! use tightset::{Matrix, Plan, Randomness, Request, Reweight, Scale, Score, Scoring};
+//! use tightset::{Matrix, Plan, Randomness, Reweight, Scale, Score, Scoring};
 //!
 //! let logits = [2.0_f32, 0.1, 0.3, 0.2, 1.5, 0.1, 0.0, 0.4, 2.5, 1.0, 0.9, 0.2];
 //! let labels = [0_i64, 1, 2, 0];
 //! let scoring = Scoring::new(Score::Aps, Reweight::new(0.0, 1.0)?, 1.0)?;
-//! let request =
-//!     Request { candidates: &[scoring], scale: Scale::Ranked, randomness: Randomness::default() };
+//! let (randomness, plan) = (Randomness::default(), Plan::default());
 //!
 //! let mut scores = vec![0.0; 4];
 //! let rows = Matrix::new(&logits, 3)?;
-//! tightset::label_scores(&rows, &labels, &request, &Plan::default(), &mut scores)?;
+//! tightset::label_scores(&rows, &labels, &[scoring], Scale::Ranked, &randomness, &plan, &mut scores)?;
 //! let rank = tightset::conformal_rank(scores.len(), 0.2)?;
 //! let threshold = tightset::kth_smallest(&mut scores, rank)?;
 //!
 //! let new = Matrix::new(&[1.0_f32, 3.0, 0.5], 3)?;
-//! let sets = tightset::predict_sets(&new, &request, threshold, true, &Plan::default())?;
+//! let sets = tightset::predict_sets(&new, &scoring, threshold, true, &randomness, &plan)?;
 //! assert_eq!(sets.labels[0], 1); // the most probable label comes first
 //! # Ok::<(), tightset::Error>(())
 //! ```
 
 mod batch;
+mod cut;
 mod elementary;
 mod error;
 mod float;
+mod group;
 mod kernel;
 mod masses;
 mod pvalue;
@@ -44,6 +45,7 @@ mod row;
 mod rows;
 mod score;
 mod scoring;
+mod sets;
 mod simd;
 mod sum;
 mod threads;
@@ -52,17 +54,14 @@ mod uniform;
 #[cfg(feature = "python")]
 mod py;
 
-pub use batch::{
-    Measure, Request, Sets, all_scores, count_pairs, label_scores, p_values, predict_sets, ranks, softmax,
-    uncertainty,
-};
+pub use batch::{Measure, all_scores, label_scores, p_values, ranks, softmax, uncertainty};
 pub use error::Error;
 pub use float::Float;
-pub use kernel::{Randomness, Uniforms};
 pub use pvalue::{p_value, smoothed_p_value};
 pub use quantile::{conformal_rank, kth_smallest};
-pub use rows::{LogProbabilities, Matrix, Rows};
+pub use rows::{GROUP, LogProbabilities, Matrix, Rows};
 pub use scoring::{Reweight, Scale, Score, Scoring};
+pub use sets::{Sets, count_pairs, predict_sets};
 pub use simd::{Level, level};
 pub use threads::{Plan, available_threads};
-pub use uniform::{GENERATOR, permutation};
+pub use uniform::{GENERATOR, Randomness, Uniforms, permutation};

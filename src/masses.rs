@@ -7,20 +7,20 @@
 //! in a saturated row their terms would all vanish otherwise. The shift is that logit rounded up to
 //! a multiple of a power of two near `2 / beta`, so that neighbouring labels share it and the sorted
 //! form needs few sums. One label costs no sort: O(K). All labels: O(K log K) for the order, then
-//! O(K) terms for each of the few shifts whose window (about `36 / beta`) holds them.
+//! O(K) terms for each of the few shifts whose window (42 units of `1 / beta` in float32, 76 in float64) holds them.
 
 use crate::float::Float;
 use crate::row::Scan;
 use crate::score::{LimitView, Masses};
-use crate::sum::{quanta, sum_terms, to_f64};
+use crate::sum::{LANES, quanta, split_terms, sum_terms};
 
 /// beta in the forms that the sums need.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sharpness<F> {
-    beta: f64,
+    pub(crate) beta: f64,
     /// `beta log2(e)`, kept finite: at infinite beta only equal logits have a term.
-    scale: F,
-    /// The grid of shifts and its inverse, powers of two.
+    pub(crate) scale: F,
+    /// The grid of shifts and its inverse, powers of two; a cell of 0 where beta leaves the type's range.
     cell: F,
     cells_per_unit: F,
 }
@@ -28,14 +28,16 @@ pub(crate) struct Sharpness<F> {
 impl<F: Float> Sharpness<F> {
     #[inline(always)]
     pub(crate) fn new(weight: f64, temperature: f64) -> Self {
-        let beta = 1.0 / weight / temperature;
+        let beta = 1.0 / (weight * temperature);
         let scale = F::from_f64(beta * std::f64::consts::LOG2_E).smaller(F::MAX);
         // beta in [2^e, 2^(e+1)): a cell of 2^(1-e) spans 2 to 4 units of 1 / beta.
         let exponent = ((beta.to_bits() >> 52) as i32 & 0x7ff) - 1023;
+        let within = exponent <= F::LARGEST_EXPONENT;
+        let exponent = exponent.clamp(-F::LARGEST_EXPONENT, F::LARGEST_EXPONENT);
         Self {
             beta,
             scale,
-            cell: F::power_of_two(1 - exponent),
+            cell: if within { F::power_of_two(1 - exponent) } else { F::ZERO },
             cells_per_unit: F::power_of_two(exponent - 1),
         }
     }
@@ -44,12 +46,28 @@ impl<F: Float> Sharpness<F> {
     #[inline(always)]
     fn shift(&self, next: F, max: F) -> F {
         let cells = next * self.cells_per_unit;
-        if cells < F::INTEGRAL_FROM && cells > F::ZERO - F::INTEGRAL_FROM {
-            (cells.ceil() * self.cell).smaller(max).larger(next)
-        } else {
-            next
-        }
+        let snapped = (cells.ceil() * self.cell).smaller(max).larger(next);
+        let fine = cells < F::INTEGRAL_FROM && cells > F::ZERO - F::INTEGRAL_FROM;
+        if fine && self.cell > F::ZERO { snapped } else { next }
     }
+
+    /// The same, or `own` when no label is ranked after: any shift does for an empty sum, as long as it
+    /// is not above the label itself.
+    #[inline(always)]
+    pub(crate) fn shift_or(&self, next: F, max: F, own: F) -> F {
+        if next == F::NEG_INFINITY { own } else { self.shift(next, max) }
+    }
+}
+
+/// Which sums a score is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Sums {
+    /// The labels before and those after the label (aps, raps; of the top label, saps).
+    Split,
+    /// All labels but this one (thr, rank): `above` for a label that is not the top one, so that the sum
+    /// is relative to the maximum, the same for all of them but for the label's own term, and the
+    /// log-odds rise strictly with rank; `below` for the top label, relative to the next logit.
+    Others,
 }
 
 /// Where a label stands in its row.
@@ -62,8 +80,6 @@ pub(crate) struct Place<F> {
     /// The logit ranked next after it, `-inf` when no possible label is.
     pub(crate) next: F,
 }
-
-const LANES: usize = 16;
 
 /// How many logits satisfy `before`, and the largest of the others.
 #[inline(always)]
@@ -97,9 +113,10 @@ pub(crate) fn place<F: Float>(row: &[F], label: usize) -> Place<F> {
     Place { logit, rank: 1 + left + right, next: next_left.larger(next_right) }
 }
 
-/// Masses of one label: a masked pass over the labels after it, another over those before it if any.
+/// Masses of one label in one pass over the others.
 #[inline(always)]
 pub(crate) fn label_masses<F: Float>(
+    kind: Sums,
     row: &[F],
     scan: &Scan<F>,
     label: usize,
@@ -109,16 +126,15 @@ pub(crate) fn label_masses<F: Float>(
     let (max, y) = (scan.max, place.logit);
     let (left, right) = (&row[..label], &row[label + 1..]);
     let scale = sharpness.scale;
-    let above = if place.rank == 1 {
-        0
-    } else {
-        sum_terms(left, max, scale, |z| z >= y) + sum_terms(right, max, scale, |z| z > y)
-    };
-    let (below, shift) = if place.next == F::NEG_INFINITY {
-        (0, y)
-    } else {
-        let shift = sharpness.shift(place.next, max);
-        (sum_terms(left, shift, scale, |z| z < y) + sum_terms(right, shift, scale, |z| z <= y), shift)
+    let shift = sharpness.shift_or(place.next, max, y);
+    let (above, below, shift) = match (place.rank, kind) {
+        (1, _) => (0, sum_terms(left, shift, scale) + sum_terms(right, shift, scale), shift),
+        (_, Sums::Others) => (sum_terms(left, max, scale) + sum_terms(right, max, scale), 0, max),
+        (_, Sums::Split) => {
+            let (above_left, below_left) = split_terms(left, max, shift, scale, |z| z >= y);
+            let (above_right, below_right) = split_terms(right, max, shift, scale, |z| z > y);
+            (above_left + above_right, below_left + below_right, shift)
+        }
     };
     masses::<F>(max, y, place.rank, above, below, shift, sharpness)
 }
@@ -138,16 +154,17 @@ fn masses<F: Float>(
         beta: sharpness.beta,
         rank,
         distance: m - y.to_f64(),
-        above: to_f64::<F>(above),
-        below: to_f64::<F>(below),
+        above: F::sum_to_f64(above),
+        below: F::sum_to_f64(below),
         shift_distance: m - shift.to_f64(),
+        lead: y.to_f64() - shift.to_f64(),
     }
 }
 
 /// A row sorted by falling logit, equal logits by lower label first.
 #[derive(Debug, Default)]
-pub(crate) struct Order<F> {
-    keys: Vec<(u64, u32)>,
+pub(crate) struct Order<F: Float> {
+    keys: Vec<F::Key>,
     /// Labels by rank.
     pub(crate) labels: Vec<u32>,
     /// Their logits.
@@ -159,48 +176,50 @@ pub(crate) struct Order<F> {
 impl<F: Float> Order<F> {
     pub(crate) fn sort(&mut self, row: &[F]) {
         self.keys.clear();
-        self.keys.extend(row.iter().enumerate().map(|(label, z)| (!z.order_key(), label as u32)));
+        self.keys.extend(row.iter().enumerate().map(|(label, &z)| F::key(z, label as u32)));
         self.keys.sort_unstable();
         self.labels.clear();
-        self.labels.extend(self.keys.iter().map(|&(_, label)| label));
+        self.labels.extend(self.keys.iter().map(|&key| F::from_key(key).0));
         self.logits.clear();
-        self.logits.extend(self.labels.iter().map(|&label| row[label as usize]));
+        self.logits.extend(self.keys.iter().map(|&key| F::from_key(key).1));
         self.n_possible = self.logits.partition_point(|&z| z > F::NEG_INFINITY);
     }
 
-    /// The masses of every possible label, by rank, given to `each`. `sums` is working space.
+    /// The masses of every possible label, by rank. `sums` is working space.
     #[inline(always)]
-    pub(crate) fn for_each_masses(
-        &self,
-        sharpness: &Sharpness<F>,
-        sums: &mut Vec<(i128, F)>,
-        mut each: impl FnMut(usize, &Masses),
-    ) {
+    pub(crate) fn masses<'a>(
+        &'a self,
+        kind: Sums,
+        sharpness: &'a Sharpness<F>,
+        sums: &'a mut Vec<(i128, F)>,
+    ) -> MassesByRank<'a, F> {
         let possible = &self.logits[..self.n_possible];
-        let Some(&max) = possible.first() else { return };
-        let scale = sharpness.scale;
+        self.sums_after(if kind == Sums::Others { 1 } else { possible.len() }, sharpness, sums);
+        let total = if kind == Sums::Others { sum_terms(possible, possible[0], sharpness.scale) } else { 0 };
+        MassesByRank { kind, possible, sharpness, sums, total, before: 0, seen: 0 }
+    }
+
+    /// For each of the first `count` ranks, the sum over the labels after it and its shift.
+    #[inline(always)]
+    fn sums_after(&self, count: usize, sharpness: &Sharpness<F>, sums: &mut Vec<(i128, F)>) {
+        let possible = &self.logits[..self.n_possible];
+        let (max, scale) = (possible[0], sharpness.scale);
         sums.clear();
-        // Nothing is ranked after the last label; any shift does, as long as it is not above it.
-        sums.resize(possible.len(), (0, possible[possible.len() - 1]));
+        // The last entry stays where it is of the last label: nothing is ranked after that.
+        sums.resize(count, (0, possible[possible.len() - 1]));
         // From the last label back: labels that share a shift extend one sum.
         let mut below = 0;
         let mut shift = F::INFINITY;
-        for i in (0..possible.len().saturating_sub(1)).rev() {
+        for i in (0..count.min(possible.len() - 1)).rev() {
             let next = possible[i + 1];
             let wanted = sharpness.shift(next, max);
             if wanted == shift {
                 below += quanta(next, shift, scale);
             } else {
                 shift = wanted;
-                below = sum_terms(self.window(i + 1, shift, scale), shift, scale, |_| true);
+                below = sum_terms(self.window(i + 1, shift, scale), shift, scale);
             }
             sums[i] = (below, shift);
-        }
-        let mut above = 0;
-        for (i, &y) in possible.iter().enumerate() {
-            let (below, shift) = sums[i];
-            each(i, &masses::<F>(max, y, i + 1, above, below, shift, sharpness));
-            above += quanta(y, max, scale);
         }
     }
 
@@ -213,44 +232,78 @@ impl<F: Float> Order<F> {
     }
 }
 
+/// The masses of a sorted row's labels, one after the other.
+#[derive(Debug)]
+pub(crate) struct MassesByRank<'a, F> {
+    kind: Sums,
+    possible: &'a [F],
+    sharpness: &'a Sharpness<F>,
+    sums: &'a [(i128, F)],
+    total: i128,
+    before: i128,
+    seen: usize,
+}
+
+impl<F: Float> MassesByRank<'_, F> {
+    /// The masses of the next label.
+    #[inline(always)]
+    pub(crate) fn next(&mut self) -> Option<Masses> {
+        let (i, max) = (self.seen, self.possible[0]);
+        let y = *self.possible.get(i)?;
+        let own = quanta(y, max, self.sharpness.scale);
+        let (above, below, shift) = match (i, self.kind) {
+            (0, _) => (0, self.sums[0].0, self.sums[0].1),
+            (_, Sums::Others) => (self.total - own, 0, max),
+            (_, Sums::Split) => (self.before, self.sums[i].0, self.sums[i].1),
+        };
+        self.before += own;
+        self.seen += 1;
+        Some(masses::<F>(max, y, i + 1, above, below, shift, self.sharpness))
+    }
+}
+
 /// Counts and means that the closed limits need and no other score does.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Census {
     n_top: usize,
     n_possible: usize,
-    mean: f64,
+    /// Half of what the mean of the possible logits is below the largest.
+    half_depth: f64,
 }
 
 impl Census {
-    /// One pass, in the order of the labels.
+    /// Two passes, in the order of the labels.
     #[inline(always)]
     pub(crate) fn of<F: Float>(row: &[F], scan: &Scan<F>) -> Self {
-        let (mut n_top, mut n_possible, mut sum) = (0, 0, 0.0);
-        for &z in row {
-            n_top += usize::from(z == scan.max);
-            let possible = z > F::NEG_INFINITY;
-            n_possible += usize::from(possible);
-            // Relative to the maximum, so that large logits of one sign cost no precision.
-            sum += if possible { z.to_f64() - scan.max.to_f64() } else { 0.0 };
-        }
-        Self { n_top, n_possible, mean: sum / n_possible as f64 }
+        let n_top = row.iter().filter(|z| **z == scan.max).count();
+        let n_possible = row.iter().filter(|z| **z > F::NEG_INFINITY).count();
+        // Relative to the maximum, so that large logits of one sign cost no precision; in halves and
+        // divided before they are added, so that no difference of finite logits overflows.
+        let share = 1.0 / n_possible as f64;
+        let terms = row.iter().filter(|z| **z > F::NEG_INFINITY).map(|z| half_distance(scan.max, *z) * share);
+        Self { n_top, n_possible, half_depth: terms.sum() }
     }
 
     /// The view of one label.
     #[inline(always)]
     pub(crate) fn view<F: Float>(&self, scan: &Scan<F>, logit: F, rank: usize, weight: f64) -> LimitView {
-        let distance = scan.max.to_f64() - logit.to_f64();
-        let lead = if rank == 1 { scan.second.to_f64() - logit.to_f64() } else { distance };
+        let rival = if rank == 1 { scan.second } else { scan.max };
         LimitView {
             weight,
             rank,
-            distance,
-            lead,
+            is_top: logit == scan.max,
+            distance: scan.max.to_f64() - logit.to_f64(),
+            lead: rival.to_f64() - logit.to_f64(),
             n_top: self.n_top,
             n_possible: self.n_possible,
-            mean_lead: self.mean + distance,
+            mean_lead: 2.0 * (half_distance(scan.max, logit) - self.half_depth),
         }
     }
+}
+
+#[inline(always)]
+fn half_distance<F: Float>(max: F, z: F) -> f64 {
+    0.5 * max.to_f64() - 0.5 * z.to_f64()
 }
 
 #[cfg(test)]
@@ -263,16 +316,20 @@ mod tests {
         let sharpness = Sharpness::<F>::new(1.0 / beta, 1.0);
         let mut order = Order::default();
         order.sort(row);
-        let mut seen = 0;
-        order.for_each_masses(&sharpness, &mut Vec::new(), |i, all| {
-            let label = order.labels[i] as usize;
-            let place = place(row, label);
-            assert_eq!(place.rank, i + 1);
-            let one = label_masses(row, &scan, label, &place, &sharpness);
-            assert_eq!(format!("{one:?}"), format!("{all:?}"), "label {label}");
-            seen += 1;
-        });
-        assert_eq!(seen, row.iter().filter(|z| **z > F::NEG_INFINITY).count());
+        for kind in [Sums::Split, Sums::Others] {
+            let mut sums = Vec::new();
+            let mut by_rank = order.masses(kind, &sharpness, &mut sums);
+            let mut seen = 0;
+            while let Some(all) = by_rank.next() {
+                let label = order.labels[seen] as usize;
+                let place = place(row, label);
+                seen += 1;
+                assert_eq!(place.rank, seen);
+                let one = label_masses(kind, row, &scan, label, &place, &sharpness);
+                assert_eq!(format!("{one:?}"), format!("{all:?}"), "label {label}");
+            }
+            assert_eq!(seen, row.iter().filter(|z| **z > F::NEG_INFINITY).count());
+        }
     }
 
     fn logit() -> impl Strategy<Value = f64> {

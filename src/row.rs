@@ -7,10 +7,7 @@
 use crate::elementary::{exp, ln_1p, one_minus_exp_neg};
 use crate::error::Error;
 use crate::float::Float;
-use crate::sum::unit_sums;
-use crate::uniform::{Stream, uniform};
-
-const LANES: usize = 16;
+use crate::sum::{LANES, UnitSums, unit_sums};
 
 /// The first pass over a row.
 #[derive(Clone, Copy, Debug)]
@@ -20,7 +17,7 @@ pub(crate) struct Scan<F> {
     /// Second largest, equal to `max` when two labels share it, `-inf` when no other is possible.
     pub(crate) second: F,
     /// Wrapping sum of the logits' bit patterns.
-    bits: u64,
+    pub(crate) bits: u32,
 }
 
 impl<F: Float> Scan<F> {
@@ -29,13 +26,13 @@ impl<F: Float> Scan<F> {
     pub(crate) fn of(row: &[F], index: usize) -> Result<Self, Error> {
         let mut max = [F::NEG_INFINITY; LANES];
         let mut second = [F::NEG_INFINITY; LANES];
-        let mut bits = [F::NO_BITS; LANES];
-        let mut valid = [true; LANES];
+        let mut bits = [0_u32; LANES];
+        let mut poison = [F::ZERO; LANES];
         let mut take = |lane: usize, z: F| {
-            valid[lane] &= z < F::INFINITY; // false for NaN as well
+            poison[lane] = poison[lane] + z * F::ZERO; // NaN from NaN and infinities on
             second[lane] = second[lane].larger(max[lane].smaller(z));
             max[lane] = max[lane].larger(z);
-            bits[lane] = F::add_bits(bits[lane], z);
+            bits[lane] = bits[lane].wrapping_add(z.pattern());
         };
         let (groups, rest) = row.as_chunks::<LANES>();
         for group in groups {
@@ -46,8 +43,8 @@ impl<F: Float> Scan<F> {
         for (lane, &z) in rest.iter().enumerate() {
             take(lane, z);
         }
-        if !valid.iter().all(|&v| v) {
-            return Err(first_invalid(row, index));
+        if poison.iter().any(|p| *p != F::ZERO) {
+            check_row(row, index)?;
         }
         let (mut top, mut runner_up) = (max[0], second[0]);
         for lane in 1..LANES {
@@ -57,13 +54,17 @@ impl<F: Float> Scan<F> {
         if top == F::NEG_INFINITY {
             return Err(Error::NoPossibleLabel { row: index });
         }
-        Ok(Self { max: top, second: runner_up, bits: F::total_bits(&bits) })
+        Ok(Self {
+            max: top,
+            second: runner_up,
+            bits: bits.iter().fold(0, |sum, &lane| sum.wrapping_add(lane)),
+        })
     }
 
-    /// The row's own random number for a stream.
+    /// The words that the row's random numbers are made of.
     #[inline(always)]
-    pub(crate) fn uniform(&self, seed: u64, stream: Stream, row_id: Option<u64>) -> f64 {
-        uniform(seed, stream, [self.max.order_key(), self.bits], row_id)
+    pub(crate) fn words(&self) -> [u64; 2] {
+        [self.max.wide_pattern(), u64::from(self.bits)]
     }
 
     /// The gap between the two largest logits.
@@ -79,12 +80,11 @@ impl<F: Float> Scan<F> {
     }
 }
 
+/// Refuses NaN and +inf; -inf is a label that cannot occur.
 #[cold]
-fn first_invalid<F: Float>(row: &[F], index: usize) -> Error {
-    // The value may have changed since it was seen, if the caller writes to the array meanwhile.
-    let found = row.iter().enumerate().find(|(_, z)| z.to_f64().is_nan() || **z == F::INFINITY);
-    let (column, value) = found.map_or((0, f64::NAN), |(column, z)| (column, z.to_f64()));
-    Error::Logit { row: index, column, value }
+pub(crate) fn check_row<F: Float>(row: &[F], index: usize) -> Result<(), Error> {
+    let invalid = row.iter().position(|z| z.to_f64().is_nan() || *z == F::INFINITY);
+    invalid.map_or(Ok(()), |column| Err(Error::Logit { row: index, column, value: row[column].to_f64() }))
 }
 
 /// Entropy in nats, `H = log1p(sum' exp(-d_k)) + sum f_k d_k`, the first sum over all but the top
@@ -94,11 +94,17 @@ pub(crate) fn entropy<F: Float>(row: &[F], scan: &Scan<F>) -> f64 {
     if scan.is_certain() {
         return 0.0;
     }
-    let sums = unit_sums(row, scan.second, false);
-    let gap = scan.gap();
+    entropy_of_sums(scan.gap(), &unit_sums(row, scan.second, false))
+}
+
+/// The same from the gap between the two largest logits and the sums relative to the second.
+#[inline(always)]
+pub(crate) fn entropy_of_sums(gap: f64, sums: &UnitSums) -> f64 {
     let e = exp(-gap);
     let others = e * sums.exponentials;
-    ln_1p(others) + e * gap.mul_add(sums.exponentials, sums.weighted) / (1.0 + others)
+    let value = ln_1p(others) + e * gap.mul_add(sums.exponentials, sums.weighted) / (1.0 + others);
+    // With e = 0 the product of a huge gap is 0 * inf.
+    if e == 0.0 { 0.0 } else { value }
 }
 
 /// Margin `f_(1) - f_(2)`; 1 when no second label is possible.
@@ -144,7 +150,7 @@ mod tests {
     fn negative_zero_is_zero() {
         let a = Scan::of(&[0.0_f32, 1.0], 0).unwrap();
         let b = Scan::of(&[-0.0_f32, 1.0], 0).unwrap();
-        assert_eq!(a.uniform(1, Stream::Score, None), b.uniform(1, Stream::Score, None));
+        assert_eq!(a.words(), b.words());
     }
 
     #[test]
@@ -172,6 +178,9 @@ mod tests {
             (0.0, 1.0, 0.0)
         );
         // H = log1p(e^-d) + d e^-d / (1 + e^-d), far below the smallest float32.
+        let masked = [5.0, f64::MIN, f64::MIN];
+        let scan = Scan::of(&masked, 0).unwrap();
+        assert_eq!((entropy(&masked, &scan), margin(&masked, &scan), gini(&masked, &scan)), (0.0, 1.0, 0.0));
         let sure = [690.0_f32, 0.0];
         let scan = Scan::of(&sure, 0).unwrap();
         let expected = 691.0 * (-690.0_f64).exp();

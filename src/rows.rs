@@ -1,11 +1,18 @@
-//! Where rows come from. Kernels ask for one row at a time; a source that holds it as it is needed
-//! lends it, any other writes it into the caller's scratch, so no matrix is ever converted whole.
+//! Where rows come from. Kernels ask for up to [`GROUP`] rows at a time; a source that holds them as they
+//! are needed lends them, any other writes them into the caller's scratch, so no matrix is ever
+//! converted whole.
 
 use crate::elementary::ln;
 use crate::error::Error;
 use crate::float::Float;
 
-/// A matrix of logits, one row at a time.
+/// Rows that kernels work on together.
+pub const GROUP: usize = 16;
+
+/// Labels are 32-bit integers in prediction sets.
+pub(crate) const MOST_LABELS: usize = i32::MAX as usize;
+
+/// A matrix of logits, a few rows at a time.
 pub trait Rows<F: Float>: Sync {
     /// Number of rows.
     fn n_rows(&self) -> usize;
@@ -13,16 +20,28 @@ pub trait Rows<F: Float>: Sync {
     /// Number of labels, K.
     fn n_labels(&self) -> usize;
 
-    /// Row `index`, lent or written into `scratch`.
+    /// `count` rows from `first` on, at most [`GROUP`], lent or written into `scratch`; the unused places
+    /// repeat the first row.
     ///
     /// # Errors
-    /// When the row cannot be turned into logits.
-    fn row<'a>(&'a self, index: usize, scratch: &'a mut Vec<F>) -> Result<&'a [F], Error>;
+    /// When a row cannot be turned into logits.
+    fn group<'a>(
+        &'a self,
+        first: usize,
+        count: usize,
+        scratch: &'a mut Vec<F>,
+    ) -> Result<[&'a [F]; GROUP], Error>;
 
     /// The number by which errors name row `index`.
     fn position(&self, index: usize) -> usize {
         index
     }
+}
+
+/// Rows of `n_labels` side by side in `data`, as a group.
+pub(crate) fn lend<F>(data: &[F], n_labels: usize) -> [&[F]; GROUP] {
+    let rows = data.len() / n_labels;
+    std::array::from_fn(|i| &data[if i < rows { i * n_labels } else { 0 }..][..n_labels])
 }
 
 /// A dense row-major matrix in memory.
@@ -36,10 +55,10 @@ impl<'a, F: Float> Matrix<'a, F> {
     /// Views `data` as rows of `n_labels`.
     ///
     /// # Errors
-    /// When `n_labels` is 0 or does not divide the length of `data`.
+    /// When `n_labels` is 0, above 2^31 - 1, or does not divide the length of `data`.
     pub fn new(data: &'a [F], n_labels: usize) -> Result<Self, Error> {
-        if n_labels == 0 {
-            return Err(Error::argument("n_labels", "at least 1", n_labels));
+        if !(1..=MOST_LABELS).contains(&n_labels) {
+            return Err(Error::argument("n_labels", "at least 1 and below 2^31", n_labels));
         }
         if !data.len().is_multiple_of(n_labels) {
             return Err(Error::argument("data", "a whole number of rows", data.len()));
@@ -57,8 +76,14 @@ impl<F: Float> Rows<F> for Matrix<'_, F> {
         self.n_labels
     }
 
-    fn row<'a>(&'a self, index: usize, _scratch: &'a mut Vec<F>) -> Result<&'a [F], Error> {
-        Ok(&self.data[index * self.n_labels..][..self.n_labels])
+    #[inline(always)]
+    fn group<'a>(
+        &'a self,
+        first: usize,
+        count: usize,
+        _scratch: &'a mut Vec<F>,
+    ) -> Result<[&'a [F]; GROUP], Error> {
+        Ok(lend(&self.data[first * self.n_labels..][..count * self.n_labels], self.n_labels))
     }
 }
 
@@ -96,14 +121,21 @@ impl<F: Float, R: Rows<F>> Rows<F> for LogProbabilities<R> {
         self.0.n_labels()
     }
 
-    fn row<'a>(&'a self, index: usize, scratch: &'a mut Vec<F>) -> Result<&'a [F], Error> {
-        let mut own = std::mem::take(scratch);
-        let row = self.0.row(index, scratch)?;
-        own.clear();
-        own.extend_from_slice(row);
+    fn group<'a>(
+        &'a self,
+        first: usize,
+        count: usize,
+        scratch: &'a mut Vec<F>,
+    ) -> Result<[&'a [F]; GROUP], Error> {
+        let mut own = Vec::with_capacity(count * self.n_labels());
+        for row in &self.0.group(first, count, scratch)?[..count] {
+            own.extend_from_slice(row);
+        }
         *scratch = own;
-        log_probabilities(scratch, self.position(index))?;
-        Ok(scratch)
+        for (i, row) in scratch.chunks_exact_mut(self.n_labels()).enumerate() {
+            log_probabilities(row, self.position(first + i))?;
+        }
+        Ok(lend(scratch, self.n_labels()))
     }
 
     fn position(&self, index: usize) -> usize {
@@ -120,6 +152,17 @@ mod tests {
         assert!(Matrix::new(&[0.0_f32; 6], 3).is_ok());
         assert!(Matrix::new(&[0.0_f32; 6], 4).is_err());
         assert!(Matrix::new(&[0.0_f32; 6], 0).is_err());
+        assert!(Matrix::<f32>::new(&[], 1 << 31).is_err());
+    }
+
+    #[test]
+    fn groups_are_consecutive_rows() {
+        let data: Vec<f64> = (0..60).map(f64::from).collect();
+        let rows = Matrix::new(&data, 3).unwrap();
+        let mut scratch = Vec::new();
+        let group = rows.group(15, 5, &mut scratch).unwrap();
+        assert_eq!(group[4], &[57.0, 58.0, 59.0]);
+        assert_eq!(group[5], group[0]);
     }
 
     #[test]
@@ -127,7 +170,7 @@ mod tests {
         let read = |data: &[f64]| {
             let rows = LogProbabilities(Matrix::new(data, data.len()).unwrap());
             let mut scratch = Vec::new();
-            rows.row(0, &mut scratch).map(<[f64]>::to_vec)
+            rows.group(0, 1, &mut scratch).map(|group| group[0].to_vec())
         };
         assert_eq!(read(&[1.0, 0.0]).unwrap(), vec![0.0, f64::NEG_INFINITY]);
         assert!(matches!(read(&[1.5, -0.5]), Err(Error::Probability { column: 0, .. })));

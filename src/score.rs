@@ -2,7 +2,8 @@
 //!
 //! Notation: `z` logits, `m` the largest, `d = m - z_y`, `r` the rank of label y (1 is the largest
 //! logit, equal logits by lower label first), `beta = 1 / (w T)`, `f` the softmax of `beta z`.
-//! A score sees a row only through [`Masses`]: three sums over the labels before, at and after y.
+//! A score sees a row only through [`Masses`]: sums over the labels before, at and after y (aps, raps),
+//! over all others (thr, rank), or over all but the top label (saps).
 //!
 //! Why two scales. When `f` is nearly one-hot, `1 - A` underflows in the textbook form of APS, wrong
 //! labels tie at 1.0 and sets at alpha = 0.01 become all labels. The ranked scale is a strictly
@@ -19,8 +20,10 @@
 
 use crate::elementary::{exp, ln, ln_1p};
 use crate::scoring::{Scale, Score};
+use crate::sum::each_lane;
 
-/// The sums of one row, split at one label, at one beta.
+/// The sums of one row at one beta, split at one label; see [`crate::masses::Sums`] for what each score
+/// puts where.
 ///
 /// `above` and `below` are exact sums relative to their own largest terms, so neither underflows:
 /// `above` is in units of `exp(beta m)`, `below` in units of `exp(beta shift)` for a shift between
@@ -30,7 +33,7 @@ pub(crate) struct Masses {
     pub(crate) beta: f64,
     /// 1-based rank of the label.
     pub(crate) rank: usize,
-    /// `m - z_y`; finite.
+    /// `m - z_y`.
     pub(crate) distance: f64,
     /// Sum over the labels ranked before.
     pub(crate) above: f64,
@@ -38,6 +41,51 @@ pub(crate) struct Masses {
     pub(crate) below: f64,
     /// `m - shift`.
     pub(crate) shift_distance: f64,
+    /// `z_y - shift`, formed directly: as a difference of the two distances it would be off by their
+    /// rounding, and beta may be huge.
+    pub(crate) lead: f64,
+}
+
+/// [`Masses`] of N labels.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct MassLanes<const N: usize> {
+    pub(crate) beta: [f64; N],
+    pub(crate) rank: [usize; N],
+    pub(crate) distance: [f64; N],
+    pub(crate) above: [f64; N],
+    pub(crate) below: [f64; N],
+    pub(crate) shift_distance: [f64; N],
+    pub(crate) lead: [f64; N],
+}
+
+impl From<Masses> for MassLanes<1> {
+    #[inline(always)]
+    fn from(masses: Masses) -> Self {
+        Self {
+            beta: [masses.beta],
+            rank: [masses.rank],
+            distance: [masses.distance],
+            above: [masses.above],
+            below: [masses.below],
+            shift_distance: [masses.shift_distance],
+            lead: [masses.lead],
+        }
+    }
+}
+
+impl<const N: usize> MassLanes<N> {
+    #[inline(always)]
+    pub(crate) fn get(&self, i: usize) -> Masses {
+        Masses {
+            beta: self.beta[i],
+            rank: self.rank[i],
+            distance: self.distance[i],
+            above: self.above[i],
+            below: self.below[i],
+            shift_distance: self.shift_distance[i],
+            lead: self.lead[i],
+        }
+    }
 }
 
 /// `beta d`, with 0 for d = 0 at infinite beta.
@@ -62,17 +110,15 @@ impl Masses {
     /// The labels after it, in units of the label's own term.
     #[inline(always)]
     fn relative_tail(&self) -> f64 {
-        self.below * exp(-scaled(self.beta, self.shift_distance - self.distance))
+        self.below * exp(-scaled(self.beta, self.lead))
     }
 
     /// `g`, the log-odds against the label.
     #[inline(always)]
     fn log_odds(&self) -> f64 {
-        if self.rank == 1 {
-            ln(self.below) - scaled(self.beta, self.shift_distance)
-        } else {
-            scaled(self.beta, self.distance) + ln(self.above + self.tail())
-        }
+        let of_top = ln(self.below) - scaled(self.beta, self.shift_distance);
+        let of_other = scaled(self.beta, self.distance) + ln(self.above + self.tail());
+        if self.rank == 1 { of_top } else { of_other }
     }
 
     /// APS in the conventional scale, as the mass it counts and the total.
@@ -86,26 +132,23 @@ impl Masses {
     #[inline(always)]
     fn aps_ranked(&self, u: f64) -> f64 {
         let (counted, total) = self.counted_and_total(u);
-        if counted + counted <= total {
-            return 0.0 - ln_1p(-counted / total); // not -0.0 when nothing counts
-        }
-        if u == 1.0 {
-            // Only the labels after y are left, and they may be too few to add to anything.
-            return ln(total) + scaled(self.beta, self.shift_distance) - ln(self.below);
-        }
-        scaled(self.beta, self.distance) + ln(total) - ln((1.0 - u) + self.relative_tail())
+        let log_total = ln(total);
+        let from_counted = 0.0 - ln_1p(-counted / total); // not -0.0 when nothing counts
+        let left = (1.0 - u) + self.relative_tail();
+        let from_left = scaled(self.beta, self.distance) + log_total - ln(left);
+        // At U = 1 only the labels after y are left, and they may be too few to add to anything.
+        let from_after = log_total + scaled(self.beta, self.shift_distance) - ln(self.below);
+        let large = if u == 1.0 { from_after } else { from_left };
+        if counted + counted <= total { from_counted } else { large }
     }
 }
 
 /// `1 / (1 + e^-g)` without overflow.
 #[inline(always)]
 fn logistic(g: f64) -> f64 {
-    if g >= 0.0 {
-        1.0 / (1.0 + exp(-g))
-    } else {
-        let e = exp(g);
-        e / (1.0 + e)
-    }
+    let e = exp(-g.abs());
+    let of_smaller = e / (1.0 + e);
+    if g >= 0.0 { 1.0 / (1.0 + e) } else { of_smaller }
 }
 
 /// `x / (1 + |x|)`, with its limits at infinity.
@@ -114,50 +157,57 @@ fn squash(x: f64) -> f64 {
     if x.is_infinite() { x.signum() } else { x / (1.0 + x.abs()) }
 }
 
-/// Score of a label from its masses; for SAPS those of the top label, with the label's own rank
-/// given apart.
+/// Scores of N labels, each from its masses, its rank and its U; for SAPS the masses are those of the
+/// row's top label. A score has no other definition than this.
 #[inline(always)]
-pub(crate) fn score(
+pub(crate) fn score<const N: usize>(
     score: Score,
-    masses: &Masses,
-    rank: usize,
-    u: f64,
-    n_labels: usize,
     scale: Scale,
-) -> f64 {
-    let r = rank as f64;
+    n_labels: usize,
+    masses: &MassLanes<N>,
+    rank: &[usize; N],
+    u: &[f64; N],
+) -> [f64; N] {
+    // The choice is made outside the loops, which then turn into vector code.
     match (score, scale) {
-        (Score::Thr, Scale::Conventional) => logistic(masses.log_odds()),
-        (Score::Thr, Scale::Ranked) => masses.log_odds(),
-        (Score::Aps, Scale::Conventional) => {
-            let (counted, total) = masses.counted_and_total(u);
+        (Score::Thr, Scale::Conventional) => each_lane!([0.0; N], |i| logistic(masses.get(i).log_odds())),
+        (Score::Thr, Scale::Ranked) => each_lane!([0.0; N], |i| masses.get(i).log_odds()),
+        (Score::Aps, Scale::Conventional) => each_lane!([0.0; N], |i| {
+            let (counted, total) = masses.get(i).counted_and_total(u[i]);
             counted / total
-        }
-        (Score::Aps, Scale::Ranked) => masses.aps_ranked(u),
-        (Score::Raps { penalty, k_reg }, _) => {
-            let p = penalty * (r - f64::from(k_reg)).max(0.0);
-            if scale == Scale::Conventional {
-                let (counted, total) = masses.counted_and_total(u);
-                return counted / total + p;
-            }
-            let s = masses.aps_ranked(u);
-            // The last term orders labels whose tail is below the rounding of p.
-            p - exp(-s) + squash(s) / f64::from(1 << 30)
-        }
-        (Score::Saps { weight }, _) => {
-            let others = masses.tail();
-            let top = 1.0 / (1.0 + others);
+        }),
+        (Score::Aps, Scale::Ranked) => each_lane!([0.0; N], |i| masses.get(i).aps_ranked(u[i])),
+        (Score::Raps { penalty, k_reg }, Scale::Conventional) => each_lane!([0.0; N], |i| {
+            let (counted, total) = masses.get(i).counted_and_total(u[i]);
+            counted / total + raps_penalty(penalty, k_reg, rank[i])
+        }),
+        (Score::Raps { penalty, k_reg }, Scale::Ranked) => each_lane!([0.0; N], |i| {
+            let s = masses.get(i).aps_ranked(u[i]);
+            // The last term orders labels whose tail is below the rounding of the penalty.
+            raps_penalty(penalty, k_reg, rank[i]) - exp(-s) + squash(s) / f64::from(1 << 30)
+        }),
+        (Score::Saps { weight }, Scale::Conventional) => each_lane!([0.0; N], |i| {
+            let top = 1.0 / (1.0 + masses.get(i).tail());
+            if rank[i] == 1 { u[i] * top } else { top + weight * (rank[i] as f64 - 2.0 + u[i]) }
+        }),
+        (Score::Saps { weight }, Scale::Ranked) => each_lane!([0.0; N], |i| {
+            let others = masses.get(i).tail();
             let not_top = others / (1.0 + others);
-            match (rank, scale) {
-                (1, Scale::Conventional) => u * top,
-                (1, Scale::Ranked) => -((1.0 - u) + u * not_top),
-                (_, Scale::Conventional) => top + weight * (r - 2.0 + u),
-                (_, Scale::Ranked) => weight * (r - 2.0 + u) - not_top,
-            }
+            let of_top = -((1.0 - u[i]) + u[i] * not_top);
+            if rank[i] == 1 { of_top } else { weight * (rank[i] as f64 - 2.0 + u[i]) - not_top }
+        }),
+        (Score::Rank, Scale::Conventional) => {
+            each_lane!([0.0; N], |i| (rank[i] as f64 - logistic(-masses.get(i).log_odds())) / n_labels as f64)
         }
-        (Score::Rank, Scale::Conventional) => (r - logistic(-masses.log_odds())) / n_labels as f64,
-        (Score::Rank, Scale::Ranked) => r + 0.5 * squash(masses.log_odds()),
+        (Score::Rank, Scale::Ranked) => {
+            each_lane!([0.0; N], |i| rank[i] as f64 + 0.5 * squash(masses.get(i).log_odds()))
+        }
     }
+}
+
+#[inline(always)]
+fn raps_penalty(penalty: f64, k_reg: u32, rank: usize) -> f64 {
+    penalty * (rank as f64 - f64::from(k_reg)).max(0.0)
 }
 
 /// What the closed limits in temperature need of a row and a label.
@@ -166,7 +216,9 @@ pub(crate) struct LimitView {
     /// `w`, held fixed in the limit.
     pub(crate) weight: f64,
     pub(crate) rank: usize,
-    /// `m - z_y`; finite.
+    /// Whether the label shares the maximum.
+    pub(crate) is_top: bool,
+    /// `m - z_y`.
     pub(crate) distance: f64,
     /// `max_{k != y} z_k - z_y`.
     pub(crate) lead: f64,
@@ -193,11 +245,11 @@ pub(crate) fn limit_score(score: Score, view: &LimitView, u: f64, temperature: f
         (true, Scale::Ranked) => {
             if is_thr {
                 per_weight(view.lead, view.weight)
-            } else if view.distance > 0.0 {
-                view.distance / view.weight
-            } else {
-                let after = (view.n_top - view.rank) as f64;
+            } else if view.is_top {
+                let after = view.n_top as f64 - r;
                 -(1.0 - u + after) / view.n_top as f64
+            } else {
+                view.distance / view.weight
             }
         }
         (false, Scale::Ranked) => {
@@ -209,7 +261,7 @@ pub(crate) fn limit_score(score: Score, view: &LimitView, u: f64, temperature: f
         }
         (at_zero, Scale::Conventional) => {
             let n = if at_zero { view.n_top } else { view.n_possible } as f64;
-            match (is_thr, at_zero && view.distance > 0.0) {
+            match (is_thr, at_zero && !view.is_top) {
                 (_, true) => 1.0,
                 (true, false) => 1.0 - 1.0 / n,
                 (false, false) => (r - 1.0 + u) / n,

@@ -62,12 +62,22 @@ impl Reweight {
         if power < 0.0 && gamma == 0.0 {
             return Err(Error::argument("gamma", "above 0 when power is negative", gamma));
         }
-        Ok(Self { gamma, power })
+        let reweight = Self { gamma, power };
+        // The entropy of 2^31 labels is below 22; at 0 the weight may be 0 but never infinite.
+        if !(reweight.weight(22.0) > 0.0 && reweight.weight(22.0).max(reweight.weight(0.0)).is_finite()) {
+            return Err(Error::argument("power", "one that keeps (gamma + H)^power finite", power));
+        }
+        Ok(reweight)
     }
 
     /// Whether the weight depends on the entropy.
     pub(crate) fn needs_entropy(self) -> bool {
         self.power != 0.0
+    }
+
+    /// The parameters' bits, equal for equal reweightings.
+    pub(crate) fn bits(self) -> (u64, u64) {
+        ((self.gamma + 0.0).to_bits(), (self.power + 0.0).to_bits())
     }
 
     /// `w` for a row of the given entropy.
@@ -104,14 +114,18 @@ impl Scoring {
         if temperature.is_nan() || temperature < 0.0 {
             return Err(Error::argument("temperature", "at least 0", temperature));
         }
-        if (temperature == 0.0 || temperature.is_infinite()) && !score.has_limits_in_temperature() {
-            return Err(Error::argument(
-                "temperature",
-                "positive and finite for raps, saps and rank",
-                temperature,
-            ));
+        let scoring = Self { score, reweight, temperature: temperature + 0.0 };
+        if scoring.is_limit() && !score.has_limits_in_temperature() {
+            let expected = "positive and finite for raps, saps and rank";
+            return Err(Error::argument("temperature", expected, temperature));
         }
-        Ok(Self { score, reweight, temperature })
+        Ok(scoring)
+    }
+
+    /// Whether the temperature is one of the closed limits, 0 or infinity.
+    #[inline(always)]
+    pub(crate) fn is_limit(&self) -> bool {
+        self.temperature == 0.0 || self.temperature == f64::INFINITY
     }
 }
 

@@ -1,9 +1,10 @@
 //! One source, several instruction sets, the same bits.
 //!
 //! Row kernels are `#[inline(always)]` functions over fixed lanes. [`instances!`] compiles such a body
-//! once for the baseline and once for AVX2 with FMA, and picks at run time. Rust does not reorder or
-//! contract floating-point operations and every multiply-add is written out, so the instances differ
-//! in speed alone. `TIGHTSET_SIMD` forces one of them, for tests: `scalar` or `avx2`.
+//! for the baseline, for AVX2 with FMA and for AVX-512, and picks at run time. Rust does not reorder
+//! or contract floating-point operations, every multiply-add is written out and sums are exact, so the
+//! instances differ in speed alone. `TIGHTSET_SIMD` forces one of them, for tests: `scalar`, `avx2` or
+//! `avx512`.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -14,6 +15,8 @@ pub enum Level {
     Scalar,
     /// AVX2 and FMA.
     Avx2,
+    /// AVX-512 with the F, BW, DQ and VL groups.
+    Avx512,
 }
 
 impl Level {
@@ -24,8 +27,16 @@ impl Level {
             Self::Scalar => true,
             #[cfg(target_arch = "x86_64")]
             Self::Avx2 => is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma"),
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx512 => {
+                Self::Avx2.is_available()
+                    && is_x86_feature_detected!("avx512f")
+                    && is_x86_feature_detected!("avx512bw")
+                    && is_x86_feature_detected!("avx512dq")
+                    && is_x86_feature_detected!("avx512vl")
+            }
             #[cfg(not(target_arch = "x86_64"))]
-            Self::Avx2 => false,
+            _ => false,
         }
     }
 
@@ -35,11 +46,13 @@ impl Level {
         match self {
             Self::Scalar => "scalar",
             Self::Avx2 => "avx2",
+            Self::Avx512 => "avx512",
         }
     }
 }
 
-const LEVELS: [Level; 2] = [Level::Scalar, Level::Avx2];
+/// Best last.
+const LEVELS: [Level; 3] = [Level::Scalar, Level::Avx2, Level::Avx512];
 const UNDECIDED: u8 = u8::MAX;
 static CHOSEN: AtomicU8 = AtomicU8::new(UNDECIDED);
 
@@ -58,9 +71,9 @@ pub fn level() -> Level {
 
 /// A name that is unknown, or not available here, is passed over: a service must start.
 fn choose(forced: Option<&str>) -> Level {
-    let named = forced.and_then(|name| LEVELS.into_iter().find(|level| level.name() == name));
-    let usable = named.filter(|level| level.is_available());
-    usable.unwrap_or(if Level::Avx2.is_available() { Level::Avx2 } else { Level::Scalar })
+    let available = || LEVELS.into_iter().rev().filter(|level| level.is_available());
+    let named = forced.and_then(|name| available().find(|level| level.name() == name));
+    named.or_else(|| available().next()).unwrap_or(Level::Scalar)
 }
 
 /// Defines `$name` as the run-time choice among instances of the inlined function `$body`.
@@ -78,9 +91,16 @@ macro_rules! instances {
                 fn avx2 $(<$($generic: $bound),*>)? ($($arg: $ty),*) $(-> $out)? {
                     $body($($arg),*)
                 }
-                if $crate::simd::level() == $crate::simd::Level::Avx2 {
-                    // SAFETY: level() is Avx2 only where avx2 and fma were detected.
-                    return unsafe { avx2($($arg),*) };
+                #[target_feature(enable = "avx2,fma,avx512f,avx512bw,avx512dq,avx512vl")]
+                fn avx512 $(<$($generic: $bound),*>)? ($($arg: $ty),*) $(-> $out)? {
+                    $body($($arg),*)
+                }
+                match $crate::simd::level() {
+                    // SAFETY: level() is this only where the features were detected.
+                    $crate::simd::Level::Avx512 => return unsafe { avx512($($arg),*) },
+                    // SAFETY: as above.
+                    $crate::simd::Level::Avx2 => return unsafe { avx2($($arg),*) },
+                    $crate::simd::Level::Scalar => {}
                 }
             }
             $body($($arg),*)
@@ -88,6 +108,43 @@ macro_rules! instances {
     };
 }
 pub(crate) use instances;
+
+/// Runs `work` with subnormal numbers on, whatever the calling thread's settings, and puts those back.
+///
+/// Other libraries switch them off (flush-to-zero) for speed; scores would then depend on who was
+/// imported first.
+#[inline]
+#[allow(unsafe_code, reason = "the control register of the floating-point unit")]
+pub(crate) fn with_subnormals<T>(work: impl FnOnce() -> T) -> T {
+    #[cfg(target_arch = "x86_64")]
+    {
+        /// Flush-to-zero and denormals-are-zero.
+        const FLUSH: u32 = 0x8040;
+        struct Restore(u32);
+        impl Drop for Restore {
+            fn drop(&mut self) {
+                set(self.0);
+            }
+        }
+        fn get() -> u32 {
+            let mut value = 0_u32;
+            // SAFETY: stores 32 bits to a local variable.
+            unsafe { std::arch::asm!("stmxcsr [{}]", in(reg) &raw mut value, options(nostack)) };
+            value
+        }
+        fn set(value: u32) {
+            // SAFETY: loads a value read from the same register, with two mode bits cleared or not.
+            unsafe { std::arch::asm!("ldmxcsr [{}]", in(reg) &raw const value, options(nostack)) };
+        }
+        let before = get();
+        if before & FLUSH != 0 {
+            let _restore = Restore(before);
+            set(before & !FLUSH);
+            return work();
+        }
+    }
+    work()
+}
 
 #[cfg(test)]
 mod tests {
@@ -99,5 +156,25 @@ mod tests {
         let best = choose(None);
         assert!(best.is_available());
         assert_eq!(choose(Some("no such set")), best);
+    }
+
+    #[test]
+    #[cfg(target_arch = "x86_64")]
+    #[allow(unsafe_code)]
+    fn subnormals_are_on_inside_and_settings_come_back() {
+        let half = |x: f64| std::hint::black_box(x) * std::hint::black_box(0.5);
+        let mut before = 0_u32;
+        // SAFETY: stores the control register to a local variable.
+        unsafe { std::arch::asm!("stmxcsr [{}]", in(reg) &raw mut before, options(nostack)) };
+        let flushing = before | 0x8040;
+        // SAFETY: sets two mode bits, cleared again below.
+        unsafe { std::arch::asm!("ldmxcsr [{}]", in(reg) &raw const flushing, options(nostack)) };
+        let outside = half(f64::MIN_POSITIVE);
+        let inside = with_subnormals(|| half(f64::MIN_POSITIVE));
+        let after = half(f64::MIN_POSITIVE);
+        // SAFETY: puts the original settings back.
+        unsafe { std::arch::asm!("ldmxcsr [{}]", in(reg) &raw const before, options(nostack)) };
+        assert_eq!((outside, after), (0.0, 0.0));
+        assert!(inside > 0.0);
     }
 }

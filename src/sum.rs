@@ -14,57 +14,95 @@
 use crate::float::Float;
 
 /// Lanes the loops are written in: one 512-bit or two 256-bit registers of float32.
-const LANES: usize = 16;
+pub(crate) const LANES: usize = 16;
+/// `array::from_fn` as a plain loop: its closure is not always inlined, and would then be compiled for the
+/// baseline instead of the instance it is used in.
+macro_rules! each_lane {
+    ([$start:expr; $n:expr], |$i:ident| $value:expr) => {{
+        let mut lanes = [$start; $n];
+        for $i in 0..$n {
+            lanes[$i] = $value;
+        }
+        lanes
+    }};
+}
+pub(crate) use each_lane;
+
 /// A lane's integer sum fits 64 bits for this many terms of at most 2^51 quanta.
 const TERMS_PER_LANE: usize = 4096;
 const BLOCK: usize = LANES * TERMS_PER_LANE;
 
+/// Integer sums in lanes.
 #[derive(Clone, Copy)]
-struct Lanes {
+pub(crate) struct Lanes {
     high: [u64; LANES],
     low: [u64; LANES],
 }
 
 impl Lanes {
-    const EMPTY: Self = Self { high: [0; LANES], low: [0; LANES] };
+    pub(crate) const EMPTY: Self = Self { high: [0; LANES], low: [0; LANES] };
 
+    /// Adds a value; every lane must take the same number of them.
     #[inline(always)]
-    fn add<F: Float>(&mut self, lane: usize, value: F) {
+    pub(crate) fn add<F: Float>(&mut self, lane: usize, value: F) {
         F::accumulate(value, &mut self.high[lane], &mut self.low[lane]);
     }
 
-    fn total<F: Float>(&self, terms_per_lane: usize) -> i128 {
-        let lanes = self.high.iter().zip(&self.low);
-        lanes.map(|(&high, &low)| F::collect(high, low, terms_per_lane as u64)).sum()
+    /// Adds a value's words if `wanted`.
+    #[inline(always)]
+    pub(crate) fn add_words(&mut self, lane: usize, (high, low): (u64, u64), wanted: bool) {
+        self.high[lane] = self.high[lane].wrapping_add(if wanted { high } else { 0 });
+        self.low[lane] = self.low[lane].wrapping_add(if wanted { low } else { 0 });
+    }
+
+    /// The sum of one lane that took `taken` values by `add`.
+    #[inline(always)]
+    pub(crate) fn lane<F: Float>(&self, lane: usize, taken: usize) -> i128 {
+        F::collect(self.high[lane], self.low[lane], taken as u64)
+    }
+
+    #[inline(always)]
+    fn total<F: Float>(&self, taken: usize) -> i128 {
+        (0..LANES).map(|lane| self.lane::<F>(lane, taken)).sum()
     }
 }
 
-/// Runs `body(lane, logit)` over the row in whole groups of lanes. The last group is filled up with
-/// `-inf`, whose exponential is 0. Returns the terms a lane took.
-#[inline(always)]
-fn for_each_lane<F: Float>(row: &[F], mut body: impl FnMut(usize, F)) -> usize {
-    let (groups, rest) = row.as_chunks::<LANES>();
-    for group in groups {
-        for lane in 0..LANES {
-            body(lane, group[lane]);
-        }
+/// A row in groups of lanes, the last filled up with `-inf`, whose exponential is 0.
+///
+/// The loops over it are written out where they are used. As closures they might not be inlined, and
+/// would then be compiled for the baseline instead of the instance they belong to: ten times slower.
+struct Groups<'a, F> {
+    whole: &'a [[F; LANES]],
+    last: [F; LANES],
+    count: usize,
+}
+
+impl<'a, F: Float> Groups<'a, F> {
+    #[inline(always)]
+    fn of(row: &'a [F]) -> Self {
+        let (whole, rest) = row.as_chunks::<LANES>();
+        let mut last = [F::NEG_INFINITY; LANES];
+        last[..rest.len()].copy_from_slice(rest);
+        Self { whole, last, count: whole.len() + usize::from(!rest.is_empty()) }
     }
-    if rest.is_empty() {
-        return groups.len();
+
+    #[inline(always)]
+    fn get(&self, g: usize) -> &[F; LANES] {
+        self.whole.get(g).unwrap_or(&self.last)
     }
-    let mut group = [F::NEG_INFINITY; LANES];
-    group[..rest.len()].copy_from_slice(rest);
-    for lane in 0..LANES {
-        body(lane, group[lane]);
-    }
-    groups.len() + 1
 }
 
 /// One term: `2^(scale (z - shift))`, at most 1, and nothing below the type's floor or for NaN.
 #[inline(always)]
 pub(crate) fn term<F: Float>(z: F, shift: F, scale: F) -> F {
+    F::exp2(exponent(z, shift, scale))
+}
+
+/// `scale (z - shift)`, kept between the floor and 0.
+#[inline(always)]
+pub(crate) fn exponent<F: Float>(z: F, shift: F, scale: F) -> F {
     // In this order: -inf times a scale that underflowed to 0 is NaN, and NaN must end at the floor.
-    F::exp2(((z - shift) * scale).larger(F::EXPONENT_FLOOR).smaller(F::ZERO))
+    ((z - shift) * scale).larger(F::EXPONENT_FLOOR).smaller(F::ZERO)
 }
 
 /// The integer multiple of the quantum that one term adds to a sum.
@@ -75,19 +113,61 @@ pub(crate) fn quanta<F: Float>(z: F, shift: F, scale: F) -> i128 {
     F::collect(high, low, 1)
 }
 
-/// Sum of the terms of the logits that `keep` accepts, in quanta.
+/// Sum of the terms of all logits, in quanta.
 #[inline(always)]
-pub(crate) fn sum_terms<F: Float>(row: &[F], shift: F, scale: F, keep: impl Fn(F) -> bool) -> i128 {
+pub(crate) fn sum_terms<F: Float>(row: &[F], shift: F, scale: F) -> i128 {
     let mut sum = 0;
     for block in row.chunks(BLOCK) {
         let mut lanes = Lanes::EMPTY;
-        let taken = for_each_lane(block, |lane, z| {
-            let z = if keep(z) { z } else { F::NEG_INFINITY };
-            lanes.add(lane, term(z, shift, scale));
-        });
+        let groups = Groups::of(block);
+        for g in 0..groups.count {
+            let group = groups.get(g);
+            // In two loops: the compiler then keeps the whole group in registers.
+            let mut terms = [F::ZERO; LANES];
+            for lane in 0..LANES {
+                terms[lane] = term(group[lane], shift, scale);
+            }
+            for lane in 0..LANES {
+                lanes.add(lane, terms[lane]);
+            }
+        }
+        let taken = groups.count;
         sum += lanes.total::<F>(taken);
     }
     sum
+}
+
+/// Two sums in one pass: over the logits that `above` accepts, relative to `max`, and over the
+/// others, relative to `shift`. In quanta.
+#[inline(always)]
+pub(crate) fn split_terms<F: Float>(
+    row: &[F],
+    max: F,
+    shift: F,
+    scale: F,
+    above: impl Fn(F) -> bool,
+) -> (i128, i128) {
+    let (mut upper, mut all) = (0, 0);
+    for block in row.chunks(BLOCK) {
+        let (mut upper_lanes, mut all_lanes) = (Lanes::EMPTY, Lanes::EMPTY);
+        let groups = Groups::of(block);
+        for g in 0..groups.count {
+            let group = groups.get(g);
+            let mut terms = [F::ZERO; LANES];
+            for lane in 0..LANES {
+                let reference = if above(group[lane]) { max } else { shift };
+                terms[lane] = term(group[lane], reference, scale);
+            }
+            for lane in 0..LANES {
+                let words = F::words(terms[lane]);
+                upper_lanes.add_words(lane, words, above(group[lane]));
+                all_lanes.add_words(lane, words, true);
+            }
+        }
+        upper += upper_lanes.total::<F>(0);
+        all += all_lanes.total::<F>(0);
+    }
+    (upper, all - upper)
 }
 
 /// Sums over the whole row at beta = 1 with the second largest logit as the shift; the logits above
@@ -109,34 +189,49 @@ pub(crate) fn unit_sums<F: Float>(row: &[F], shift: F, with_squares: bool) -> Un
     let (mut exponentials, mut weighted, mut squares) = (0, 0, 0);
     for block in row.chunks(BLOCK) {
         let (mut e_lanes, mut d_lanes, mut s_lanes) = (Lanes::EMPTY, Lanes::EMPTY, Lanes::EMPTY);
-        let taken = for_each_lane(block, |lane, z| {
-            // -inf would make 0 * inf: the floor in logits, at which the exponential is 0 anyway.
-            let x = (z - shift).larger(F::EXPONENT_FLOOR).smaller(F::ZERO);
-            let e = F::exp2((x * F::LOG2_E).larger(F::EXPONENT_FLOOR));
-            e_lanes.add(lane, e);
-            d_lanes.add(lane, e * (F::ZERO - x));
-            if with_squares {
-                s_lanes.add(lane, e * e);
+        let groups = Groups::of(block);
+        for g in 0..groups.count {
+            let group = groups.get(g);
+            let (mut terms, mut products) = ([F::ZERO; LANES], [F::ZERO; LANES]);
+            for lane in 0..LANES {
+                let t = exponent(group[lane], shift, F::LOG2_E);
+                terms[lane] = F::exp2(t);
+                products[lane] = terms[lane] * (F::ZERO - t);
             }
-        });
+            for lane in 0..LANES {
+                e_lanes.add(lane, terms[lane]);
+                d_lanes.add(lane, products[lane]);
+                if with_squares {
+                    s_lanes.add(lane, terms[lane] * terms[lane]);
+                }
+            }
+        }
+        let taken = groups.count;
         exponentials += e_lanes.total::<F>(taken);
         weighted += d_lanes.total::<F>(taken);
         if with_squares {
             squares += s_lanes.total::<F>(taken);
         }
     }
-    let one = quanta::<F>(F::ZERO, F::ZERO, F::ZERO);
-    UnitSums {
-        exponentials: to_f64::<F>(exponentials - one),
-        weighted: to_f64::<F>(weighted),
-        squares: to_f64::<F>(if with_squares { squares - one } else { 0 }),
-    }
+    UnitSums::new::<F>(exponentials, weighted, if with_squares { squares } else { one::<F>() })
 }
 
-/// An exact sum, rounded once.
+/// The quanta of 1.
 #[inline(always)]
-pub(crate) fn to_f64<F: Float>(quanta: i128) -> f64 {
-    quanta as f64 * F::QUANTUM
+pub(crate) fn one<F: Float>() -> i128 {
+    quanta::<F>(F::ZERO, F::ZERO, F::ZERO)
+}
+
+impl UnitSums {
+    /// From the sums over all labels, in quanta; the weights are in units of log 2.
+    #[inline(always)]
+    pub(crate) fn new<F: Float>(exponentials: i128, weighted: i128, squares: i128) -> Self {
+        Self {
+            exponentials: F::sum_to_f64(exponentials - one::<F>()),
+            weighted: F::sum_to_f64(weighted) * std::f64::consts::LN_2,
+            squares: F::sum_to_f64(squares - one::<F>()),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -151,16 +246,17 @@ mod tests {
 
     fn check<F: Float>(row: &[F], scale: F) {
         let max = row.iter().fold(F::NEG_INFINITY, |m, &z| m.larger(z));
-        let all = sum_terms(row, max, scale, |_| true);
+        let all = sum_terms(row, max, scale);
         assert_eq!(all, naive(row, max, scale));
         let mut reversed = row.to_vec();
         reversed.reverse();
-        assert_eq!(all, sum_terms(&reversed, max, scale, |_| true));
+        assert_eq!(all, sum_terms(&reversed, max, scale));
         let cut = row[row.len() / 2];
-        let low = sum_terms(row, max, scale, |z| z <= cut);
-        assert_eq!(all, low + sum_terms(row, max, scale, |z| z > cut));
+        let (high, low): (Vec<F>, Vec<F>) = row.iter().partition(|z| **z > cut);
+        let split = split_terms(row, max, cut, scale, |z| z > cut);
+        assert_eq!(split, (naive(&high, max, scale), naive(&low, cut, scale)));
         let float: f64 = row.iter().map(|z| ((*z - max) * scale).to_f64().exp2()).sum();
-        assert!((to_f64::<F>(all) / float - 1.0).abs() < 1e-6);
+        assert!((F::sum_to_f64(all) / float - 1.0).abs() < 1e-6);
     }
 
     proptest! {
@@ -175,15 +271,15 @@ mod tests {
     #[test]
     fn long_rows_do_not_overflow_a_lane() {
         let row = vec![1.5_f32; 3 * BLOCK + 7];
-        assert_eq!(to_f64::<f32>(sum_terms(&row, 1.5, 1.0, |_| true)), row.len() as f64);
+        assert_eq!(f32::sum_to_f64(sum_terms(&row, 1.5, 1.0)), row.len() as f64);
         let row = vec![1.5_f64; 3 * BLOCK + 7];
-        assert_eq!(to_f64::<f64>(sum_terms(&row, 1.5, 1.0, |_| true)), row.len() as f64);
+        assert_eq!(f64::sum_to_f64(sum_terms(&row, 1.5, 1.0)), row.len() as f64);
     }
 
     #[test]
     fn values_no_row_should_hold_do_no_harm() {
         let row = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 0.0];
-        let sum = to_f64::<f64>(sum_terms(&row, 0.0, 1.0, |_| true));
+        let sum = f64::sum_to_f64(sum_terms(&row, 0.0, 1.0));
         assert!((0.0..=4.0).contains(&sum));
     }
 }

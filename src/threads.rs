@@ -8,6 +8,8 @@
 use std::ops::Range;
 
 use crate::error::Error;
+use crate::rows::GROUP;
+use crate::simd::with_subnormals;
 
 /// Matrix elements below which a call stays on the calling thread.
 const PARALLEL_FROM: usize = 1 << 15;
@@ -23,53 +25,64 @@ pub struct Plan<'a> {
     pub n_threads: Option<usize>,
     /// Asked between slices; an error ends the work.
     pub interrupt: &'a (dyn Fn() -> Result<(), Error> + Sync),
-    /// Elements of work for one row, as a multiple of its labels: candidates, for example.
-    pub passes: usize,
 }
 
 impl std::fmt::Debug for Plan<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Plan").field("n_threads", &self.n_threads).field("passes", &self.passes).finish()
+        f.debug_struct("Plan").field("n_threads", &self.n_threads).finish_non_exhaustive()
     }
 }
 
 impl Default for Plan<'_> {
     fn default() -> Self {
-        Self { n_threads: None, interrupt: &|| Ok(()), passes: 1 }
+        Self { n_threads: None, interrupt: &|| Ok(()) }
     }
 }
 
-/// Calls `work` on consecutive blocks of `0..n_rows` and returns its results in order. Of several
-/// errors the one of the first block is returned.
-///
-/// # Errors
-/// What `work` or the plan's interrupt returned.
-pub(crate) fn map_blocks<R: Send>(
+/// The size of a call: rows, and elements of work for each (its labels, times the candidates).
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Size {
     n_rows: usize,
-    n_labels: usize,
+    row_cost: usize,
+}
+
+impl Size {
+    pub(crate) fn new(n_rows: usize, n_labels: usize, passes: usize) -> Self {
+        Self { n_rows, row_cost: n_labels.saturating_mul(passes).max(1) }
+    }
+
+    /// Consecutive blocks of rows; all but the last hold a whole number of groups.
+    fn blocks(self) -> impl Iterator<Item = Range<usize>> {
+        let rows = BLOCK_ELEMENTS.div_ceil(self.row_cost);
+        let rows = if rows > GROUP { rows.next_multiple_of(GROUP) } else { rows.max(1) };
+        (0..self.n_rows).step_by(rows).map(move |start| start..self.n_rows.min(start + rows))
+    }
+}
+
+/// Calls `work` on consecutive blocks of rows and returns its results in order. Of several errors the
+/// one of the first block is returned.
+pub(crate) fn map_blocks<R: Send>(
+    size: Size,
     plan: &Plan<'_>,
     work: impl Fn(Range<usize>) -> Result<R, Error> + Sync,
 ) -> Result<Vec<R>, Error> {
-    let tasks = blocks(n_rows, n_labels, plan).map(|range| (range, ())).collect();
-    run(tasks, n_rows, n_labels, plan, |range, ()| work(range))
+    let tasks = size.blocks().map(|range| (range, ())).collect();
+    run(tasks, size, plan, |range, ()| work(range))
 }
 
-/// Fills `out`, laid out as `planes` times `n_rows` times `width`, block by block: `work` gets the
-/// rows and, for each plane, the part of it that belongs to them.
-///
-/// # Errors
-/// What `work` or the plan's interrupt returned.
+/// Fills `out`, laid out as planes times rows times `width`, block by block: `work` gets the rows and,
+/// for each plane, the part of it that belongs to them.
 pub(crate) fn fill<T: Send>(
     out: &mut [T],
-    n_rows: usize,
     width: usize,
-    n_labels: usize,
+    size: Size,
     plan: &Plan<'_>,
     work: impl Fn(Range<usize>, &mut [&mut [T]]) -> Result<(), Error> + Sync,
 ) -> Result<(), Error> {
-    let plane = n_rows * width;
+    let plane = size.n_rows * width;
     let mut rest: Vec<&mut [T]> = if plane == 0 { Vec::new() } else { out.chunks_exact_mut(plane).collect() };
-    let tasks = blocks(n_rows, n_labels, plan)
+    let tasks = size
+        .blocks()
         .map(|range| {
             let parts = rest.iter_mut().map(|part| {
                 let (head, tail) = std::mem::take(part).split_at_mut(range.len() * width);
@@ -80,31 +93,20 @@ pub(crate) fn fill<T: Send>(
             (range, parts)
         })
         .collect();
-    run(tasks, n_rows, n_labels, plan, |range, mut parts: Vec<&mut [T]>| work(range, &mut parts))?;
+    run(tasks, size, plan, |range, mut parts: Vec<&mut [T]>| work(range, &mut parts))?;
     Ok(())
-}
-
-/// Elements of work that a row stands for.
-fn row_cost(n_labels: usize, plan: &Plan<'_>) -> usize {
-    n_labels.saturating_mul(plan.passes).max(1)
-}
-
-fn blocks(n_rows: usize, n_labels: usize, plan: &Plan<'_>) -> impl Iterator<Item = Range<usize>> + use<> {
-    let size = BLOCK_ELEMENTS.div_ceil(row_cost(n_labels, plan)).max(1);
-    (0..n_rows).step_by(size).map(move |start| start..n_rows.min(start + size))
 }
 
 /// Runs the tasks in slices and collects their results.
 fn run<T: Send, R: Send>(
     tasks: Vec<(Range<usize>, T)>,
-    n_rows: usize,
-    n_labels: usize,
+    size: Size,
     plan: &Plan<'_>,
     work: impl Fn(Range<usize>, T) -> Result<R, Error> + Sync,
 ) -> Result<Vec<R>, Error> {
-    let cost = row_cost(n_labels, plan);
-    let n_threads = threads_for(n_rows.saturating_mul(cost), plan)?;
-    let slice_rows = SLICE_ELEMENTS.div_ceil(cost).saturating_mul(n_threads);
+    let n_threads = threads_for(size, plan)?;
+    let slice_rows = SLICE_ELEMENTS.div_ceil(size.row_cost).saturating_mul(n_threads);
+    let work = |range, task| with_subnormals(|| work(range, task));
     let mut results = Vec::with_capacity(tasks.len());
     let mut tasks = tasks.into_iter().peekable();
     while let Some((first, _)) = tasks.peek() {
@@ -125,14 +127,15 @@ fn run<T: Send, R: Send>(
     Ok(results)
 }
 
-/// The threads a call of this many elements gets.
-fn threads_for(elements: usize, plan: &Plan<'_>) -> Result<usize, Error> {
-    let n_threads = match plan.n_threads {
-        Some(0) => return Err(Error::argument("n_threads", "at least 1", 0)),
-        Some(n) => n,
-        None => available_threads(),
-    };
-    Ok(if elements < PARALLEL_FROM { 1 } else { n_threads.min(pool::LARGEST) })
+/// The threads a call gets. Small ones do not even ask how many there are, which costs a file or two.
+fn threads_for(size: Size, plan: &Plan<'_>) -> Result<usize, Error> {
+    if plan.n_threads == Some(0) {
+        return Err(Error::argument("n_threads", "at least 1", 0));
+    }
+    if size.n_rows.saturating_mul(size.row_cost) < PARALLEL_FROM {
+        return Ok(1);
+    }
+    Ok(plan.n_threads.unwrap_or_else(available_threads).min(pool::LARGEST))
 }
 
 /// Threads that the machine and its container allow this process.
@@ -143,7 +146,9 @@ pub fn available_threads() -> usize {
 
 #[cfg(feature = "rayon")]
 mod pool {
-    use std::sync::{Arc, Mutex};
+    use std::cell::UnsafeCell;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU32, Ordering};
 
     use rayon::prelude::*;
 
@@ -158,36 +163,70 @@ mod pool {
         threads: Arc<rayon::ThreadPool>,
     }
 
-    static POOL: Mutex<Option<Pool>> = Mutex::new(None);
+    /// A pool behind a lock that survives `fork`.
+    ///
+    /// A mutex that another thread holds while this one forks stays locked in the child forever, and
+    /// the child's first call hangs. Here the lock is the holder's process id: a child that finds its
+    /// parent's takes the lock over and forgets what it guards, which it could not use anyway, since
+    /// a forked process has none of its parent's threads. (Dropping the parent's pool instead would
+    /// take locks of its own.) It is held for a few instructions, never while a pool is built.
+    struct Shared {
+        holder: AtomicU32,
+        pool: UnsafeCell<Option<Pool>>,
+    }
 
-    /// The pool for this many threads. A forked child has none of its parent's threads, so it makes
-    /// its own; the parent's pool is forgotten there, because dropping it would wait for threads
-    /// that do not exist.
+    // SAFETY: the cell is only touched by the holder of the lock.
+    #[allow(unsafe_code, reason = "a lock of our own; see Shared")]
+    unsafe impl Sync for Shared {}
+
+    static SHARED: Shared = Shared { holder: AtomicU32::new(0), pool: UnsafeCell::new(None) };
+
+    impl Shared {
+        #[allow(unsafe_code, reason = "a lock of our own; see Shared")]
+        fn with<T>(&self, use_pool: impl FnOnce(&mut Option<Pool>) -> T) -> T {
+            let process = std::process::id();
+            let mut seen = 0;
+            // From free, or from a holder that lives in another process.
+            while let Err(holder) =
+                self.holder.compare_exchange_weak(seen, process, Ordering::Acquire, Ordering::Relaxed)
+            {
+                seen = if holder == process { 0 } else { holder };
+                std::thread::yield_now();
+            }
+            // SAFETY: this thread holds the lock, and no other thread of this process can: they wait for
+            // it to be free.
+            let pool = unsafe { &mut *self.pool.get() };
+            if seen != 0 || pool.as_ref().is_some_and(|pool| pool.process != process) {
+                // SAFETY: as above; what was there, perhaps half-written, is overwritten unread.
+                unsafe { std::ptr::write(pool, None) };
+            }
+            let result = use_pool(pool);
+            self.holder.store(0, Ordering::Release);
+            result
+        }
+    }
+
+    /// The pool for this many threads, made on first need.
     fn pool(n_threads: usize) -> Result<Arc<rayon::ThreadPool>, Error> {
-        let mut held = POOL.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let process = std::process::id();
-        if let Some(pool) = held.as_ref()
-            && pool.process == process
-            && pool.n_threads == n_threads
-        {
-            return Ok(Arc::clone(&pool.threads));
+        let known = SHARED.with(|held| {
+            let pool = held.as_ref().filter(|pool| pool.n_threads == n_threads);
+            pool.map(|pool| Arc::clone(&pool.threads))
+        });
+        if let Some(threads) = known {
+            return Ok(threads);
         }
         let made = rayon::ThreadPoolBuilder::new()
             .num_threads(n_threads)
             .thread_name(|i| format!("tightset-{i}"))
             .build()
             .map_err(|e| {
-                Error::argument(
-                    "n_threads",
-                    "a number of threads this system can start",
-                    format!("{n_threads} ({e})"),
-                )
+                let expected = "a number of threads this system can start";
+                Error::argument("n_threads", expected, format!("{n_threads} ({e})"))
             })?;
         let threads = Arc::new(made);
-        let old = held.replace(Pool { process, n_threads, threads: Arc::clone(&threads) });
-        if let Some(old) = old.filter(|old| old.process != process) {
-            std::mem::forget(old);
-        }
+        let pool = Pool { process: std::process::id(), n_threads, threads: Arc::clone(&threads) };
+        // The old pool ends here, outside the lock, when its last call has ended.
+        drop(SHARED.with(|held| held.replace(pool)));
         Ok(threads)
     }
 
@@ -219,7 +258,7 @@ mod tests {
     fn blocks_cover_all_rows_in_order() {
         for n_threads in [1, 2, 5] {
             let plan = Plan { n_threads: Some(n_threads), ..Plan::default() };
-            let ranges = map_blocks(100_001, 100, &plan, Ok).unwrap();
+            let ranges = map_blocks(Size::new(100_001, 100, 1), &plan, Ok).unwrap();
             assert!(ranges.len() > 10);
             assert_eq!(ranges.first().unwrap().start, 0);
             assert!(ranges.windows(2).all(|w| w[0].end == w[1].start));
@@ -231,7 +270,7 @@ mod tests {
     fn planes_are_filled_where_they_belong() {
         let (planes, n, width) = (3, 50_000, 2);
         let mut out = vec![0_usize; planes * n * width];
-        fill(&mut out, n, width, 64, &Plan::default(), |range, parts| {
+        fill(&mut out, width, Size::new(n, 64, 1), &Plan::default(), |range, parts| {
             for (p, part) in parts.iter_mut().enumerate() {
                 for (i, row) in range.clone().zip(part.chunks_mut(width)) {
                     row.copy_from_slice(&[p * n + i, 1]);
@@ -248,10 +287,16 @@ mod tests {
         let plan = Plan { n_threads: Some(4), ..Plan::default() };
         let fail =
             |range: Range<usize>| -> Result<(), Error> { Err(Error::NoPossibleLabel { row: range.start }) };
-        assert_eq!(map_blocks(1_000_000, 10, &plan, fail).unwrap_err(), Error::NoPossibleLabel { row: 0 });
+        assert_eq!(
+            map_blocks(Size::new(1_000_000, 10, 1), &plan, fail).unwrap_err(),
+            Error::NoPossibleLabel { row: 0 }
+        );
         let stop = Plan { interrupt: &|| Err(Error::Interrupted), ..plan };
-        assert_eq!(map_blocks(1_000_000, 1000, &stop, |_| Ok(())).unwrap_err(), Error::Interrupted);
+        assert_eq!(
+            map_blocks(Size::new(1_000_000, 1000, 1), &stop, |_| Ok(())).unwrap_err(),
+            Error::Interrupted
+        );
         let zero = Plan { n_threads: Some(0), ..plan };
-        assert!(map_blocks(10, 10, &zero, |_| Ok(())).is_err());
+        assert!(map_blocks(Size::new(10, 10, 1), &zero, |_| Ok(())).is_err());
     }
 }

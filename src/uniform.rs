@@ -5,17 +5,88 @@
 //! exchangeability, and with it coverage, holds for that seed, and a service needs no row numbers.
 //! (A generator that numbers rows gives every one-row request the same U.)
 //!
+//! A row is what is computed with: float32 and float64 forms of it count as two.
+//!
 //! What is hashed: the largest logit and the wrapping sum of all logits' bit patterns. Both are free
 //! of order and tell rows apart, also rows whose logits always sum to 0.
+
+use crate::error::Error;
 
 /// Names the function from (seed, row) to U. Saved predictors carry it.
 pub const GENERATOR: &str = "row-bits-splitmix64-v1";
 
 /// Keeps the randomisation of smoothed p-values apart from that of scores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stream {
+enum Stream {
     Score = 0x5363_6f72,
     PValue = 0x5056_616c,
+}
+
+/// Where U comes from.
+#[derive(Clone, Copy, Debug)]
+pub enum Uniforms<'a> {
+    /// From the row and the seed.
+    FromRow,
+    /// One number for every row.
+    Fixed(f64),
+    /// One number for each row.
+    Each(&'a [f64]),
+}
+
+/// The randomisation of a call.
+#[derive(Clone, Copy, Debug)]
+pub struct Randomness<'a> {
+    /// The seed; scores are a fixed function of (x, y) for a given one.
+    pub seed: u64,
+    /// Where U comes from.
+    pub uniforms: Uniforms<'a>,
+    /// An id for each row, mixed into U: for data with many identical rows.
+    pub row_ids: Option<&'a [u64]>,
+}
+
+impl Default for Randomness<'_> {
+    fn default() -> Self {
+        Self { seed: 0, uniforms: Uniforms::FromRow, row_ids: None }
+    }
+}
+
+impl Randomness<'_> {
+    /// Checks the lengths against the number of rows.
+    pub(crate) fn check(&self, n_rows: usize) -> Result<(), Error> {
+        if let Uniforms::Each(u) = self.uniforms
+            && u.len() != n_rows
+        {
+            return Err(Error::Length { name: "u", found: u.len(), expected: n_rows });
+        }
+        if let Some(ids) = self.row_ids
+            && ids.len() != n_rows
+        {
+            return Err(Error::Length { name: "row_ids", found: ids.len(), expected: n_rows });
+        }
+        Ok(())
+    }
+
+    /// U of row `index` with the given words, for its scores.
+    #[inline(always)]
+    pub(crate) fn score_uniform(&self, index: usize, words: [u64; 2]) -> Result<f64, Error> {
+        let value = match self.uniforms {
+            Uniforms::FromRow => return Ok(self.own(Stream::Score, index, words)),
+            Uniforms::Fixed(value) => value,
+            Uniforms::Each(values) => values[index],
+        };
+        if (0.0..=1.0).contains(&value) { Ok(value) } else { Err(Error::Uniform { row: index, value }) }
+    }
+
+    /// The number that smooths the p-values of row `index`.
+    #[inline(always)]
+    pub(crate) fn p_value_uniform(&self, index: usize, words: [u64; 2]) -> f64 {
+        self.own(Stream::PValue, index, words)
+    }
+
+    #[inline(always)]
+    fn own(&self, stream: Stream, index: usize, words: [u64; 2]) -> f64 {
+        uniform(self.seed, stream, words, self.row_ids.map(|ids| ids[index]))
+    }
 }
 
 /// The finaliser of `SplitMix64` (Steele, Lea & Flood 2014): a bijection that spreads every bit.
@@ -39,9 +110,9 @@ fn unit(bits: u64) -> f64 {
     (bits >> 11) as f64 / (1_u64 << 53) as f64
 }
 
-/// U of a row, from the two words that [`crate::row::Scan`] took of it and an optional row id.
+/// U of a row, from two words taken of it (see [`crate::row::Scan::words`]) and an optional row id.
 #[inline(always)]
-pub(crate) fn uniform(seed: u64, stream: Stream, row: [u64; 2], row_id: Option<u64>) -> f64 {
+fn uniform(seed: u64, stream: Stream, row: [u64; 2], row_id: Option<u64>) -> f64 {
     let bits = match row_id {
         None => hash(seed, &[stream as u64, row[0], row[1]]),
         Some(id) => hash(seed, &[stream as u64 ^ (1 << 32), row[0], row[1], id]),

@@ -11,11 +11,11 @@ import pytest
 from scipy import stats
 
 import tightset as ts
+from conftest import SCORES
 
 M = 100  # test rows a draw, where it does not matter
 # Draws and test rows a draw that tell one rank from the next at p < 1e-6.
 DESIGN = {9: (4000, 100), 19: (4000, 100), 99: (4000, 100), 1000: (5000, 2000)}
-SINGLE = ("thr", "aps", "raps", "saps", "rank")
 
 
 def draw(rng, rows):
@@ -51,7 +51,7 @@ def p_value(covered, law):
     return 2 * stats.norm.sf(abs(z))
 
 
-@pytest.mark.parametrize("recipe", SINGLE)
+@pytest.mark.parametrize("recipe", SCORES)
 @pytest.mark.parametrize("n", [9, 19, 99, 1000])
 def test_coverage_is_beta_binomial(recipe, n):
     draws, m = DESIGN[n]

@@ -108,3 +108,46 @@ def test_negative_row_ids_are_distinct(batch):
     other = ts.label_scores(logits, labels, row_ids=-np.arange(150), ranked=True)
     assert one[0] == other[0]
     assert (one[1:] != other[1:]).all()
+
+
+def test_a_row_has_one_u_whatever_its_type(batch):
+    logits, labels = batch
+    narrow = logits.astype(np.float32)
+    u = [
+        ts.label_scores(z, z.argmax(axis=1), "aps", reweight=None, temperature=np.inf)
+        for z in (narrow, narrow.astype(float))
+    ]
+    np.testing.assert_array_equal(*u)
+    whole = np.round(logits).astype(np.int16)
+    one, other = (ts.label_scores(z, labels, "aps", ranked=True) for z in (whole, whole.astype(np.float32)))
+    np.testing.assert_allclose(one, other, rtol=1e-4)
+
+
+def test_nullable_pandas(batch):
+    logits, labels = batch
+    frame = pd.DataFrame(logits).astype("Float64")
+    assert scores(frame, pd.Series(labels, dtype="Int64")) == scores(logits, labels)
+    frame.iloc[2, 1] = pd.NA
+    with pytest.raises(TypeError, match="logits must be real numbers, got dtype object"):
+        ts.entropy(frame)
+
+
+def test_misaligned_labels_and_uniforms(batch):
+    logits, labels = batch
+
+    def misaligned(array):
+        raw = np.zeros(array.nbytes + 1, np.uint8)
+        raw[1:] = np.frombuffer(array.tobytes(), np.uint8)
+        return raw[1:].view(array.dtype)
+
+    u = np.linspace(0, 1, 150)
+    expected = ts.label_scores(logits, labels, u=u, row_ids=labels)
+    found = ts.label_scores(logits, misaligned(labels), u=misaligned(u), row_ids=misaligned(labels))
+    assert found.tobytes() == expected.tobytes()
+
+
+def test_numpy_scalars_as_arguments(batch):
+    logits, labels = batch
+    recipe = ts.Recipe(ts.RAPS(np.float32(0.125), np.int64(2)), None, np.float64(2.0))
+    predictor = ts.calibrate(logits, labels, np.array(0.25), recipe, seed=np.uint64(3), n_threads=np.int32(1))
+    assert predictor == ts.calibrate(logits, labels, 0.25, ts.Recipe(ts.RAPS(0.125, 2), None, 2.0), seed=3)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import copy
 import json
+import os
 import pickle
-from dataclasses import FrozenInstanceError
+from dataclasses import FrozenInstanceError, asdict
 
 import numpy as np
 import pytest
@@ -91,15 +92,36 @@ CHANGES = [
     ("alpha", 1.5, "alpha must be strictly between 0 and 1"),
     ("alpha", "0.1", "alpha must be a number"),
     ("rank", 1, "rank 1 does not belong"),
-    ("n_calibration", -4, "n_calibration must be a positive integer"),
-    ("n_labels", 2.5, "n_labels must be a positive integer"),
-    ("seed", -1, "seed must be between"),
-    ("probabilities", 1, "probabilities must be true or false"),
+    ("n_calibration", -4, "n_calibration must be at least 1, got -4"),
+    ("n_labels", 2.5, "n_labels must be an integer, got 2.5"),
+    ("seed", -1, "seed must be at least 0, got -1"),
+    ("probabilities", 1, "probabilities must be True or False, got 1"),
     ("candidates", [], "one candidate"),
     ("candidates", [1], "not a valid predictor"),
     ("calibration_scores", "!!", "calibration_scores cannot be read"),
     ("calibration_scores", "AAAA", "calibration_scores must hold 400 numbers"),
     ("recipe", None, "not a valid predictor"),
+    ("tightset", 3, "tightset must be the version that wrote it"),
+]
+
+
+def candidate(**changes):
+    """A change of the only candidate in a document."""
+    return lambda document: document["candidates"][0].update(changes)
+
+
+def number(value):
+    return {"exact": float(value).hex(), "value": value}
+
+
+CONTRADICTIONS = [
+    (candidate(score="aps"), "score must be an object, got 'aps'"),
+    (candidate(reweight=1), "reweight must be an object, got 1"),
+    (candidate(temperature={"exact": "0x1p+0", "value": 2.0}), "0x1p+0 is not 2.0"),
+    (candidate(threshold=number(-5.0)), "threshold -5.0 does not belong to rank 361 of 400 rows"),
+    (candidate(threshold={"exact": "inf", "value": None}), "threshold inf does not belong"),
+    (candidate(threshold={"exact": "nan", "value": None}), "threshold nan does not belong"),
+    (lambda document: document.update(rank=401, alpha=0.0001), "does not belong to rank 401 of 400 rows"),
 ]
 
 
@@ -114,6 +136,36 @@ def test_changed_files_are_refused(batch, tmp_path, field, value, message):
     with pytest.raises(ValueError, match="is not a valid predictor") as caught:
         ts.load(path)
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(("change", "message"), CONTRADICTIONS)
+def test_contradictions_are_refused(batch, tmp_path, change, message):
+    path = tmp_path / "p.json"
+    ts.calibrate(*batch, 0.1, "raps").save(path, score_table=True)
+    document = json.loads(path.read_text())
+    change(document)
+    path.write_text(json.dumps(document))
+    with pytest.raises(ValueError, match="is not a valid predictor") as caught:
+        ts.load(path)
+    assert message in str(caught.value)
+
+
+def test_files_follow_the_umask(batch, tmp_path):
+    before = os.umask(0o027)
+    try:
+        ts.calibrate(*batch, 0.1, "aps").save(tmp_path / "p.json")
+    finally:
+        os.umask(before)
+    assert (tmp_path / "p.json").stat().st_mode & 0o777 == 0o640
+
+
+def test_calibration_scores_cannot_be_changed(batch, tmp_path):
+    predictor = ts.calibrate(*batch, 0.1, "aps")
+    predictor.save(tmp_path / "p.json", score_table=True)
+    for one in (predictor, ts.load(tmp_path / "p.json")):
+        with pytest.raises(ValueError, match="read-only"):
+            one.calibration_scores[0] = 0.0
+    assert asdict(predictor)["alpha"] == 0.1
 
 
 def test_broken_files_are_refused(batch, tmp_path):

@@ -129,11 +129,11 @@ ARGUMENTS = [
     ),
     (lambda: calibrate(recipe="lac"), ValueError, "recipe must be one of 'paper'"),
     (lambda: calibrate(recipe=ts.APS()), TypeError, "recipe must be a name or a Recipe"),
-    (lambda: calibrate(seed=-1), ValueError, "seed must be between 0 and 2**64 - 1, got -1"),
+    (lambda: calibrate(seed=-1), ValueError, "seed must be at least 0, got -1"),
     (lambda: calibrate(seed=0.5), TypeError, "seed must be an integer, got 0.5"),
     (lambda: calibrate(n_threads=0), ValueError, "n_threads must be at least 1, got 0"),
     (lambda: calibrate(n_threads=True), TypeError, "n_threads must be an integer, got True"),
-    (lambda: calibrate(max_memory=0), ValueError, "max_memory must be positive, got 0"),
+    (lambda: calibrate(max_memory=0), ValueError, "max_memory must be at least 1, got 0"),
     (lambda: calibrate(row_ids=[1, 2]), ValueError, "row_ids must have one value for each of the 4 rows"),
     (lambda: calibrate(row_ids=[0.1] * 4), TypeError, "row_ids must be integers"),
     (lambda: calibrate(Z, probabilities=True), ValueError, "probabilities must be between 0 and 1: found -1"),
@@ -145,7 +145,7 @@ ARGUMENTS = [
     (lambda: predict(Z[:, :2]), ValueError, "logits must have 3 labels as in calibration, got 2"),
     (lambda: predict(Z, row_ids=np.arange(4)), ValueError, "it was without row_ids"),
     (lambda: calibrate(row_ids=np.arange(4)).predict_set(Z), ValueError, "it was with row_ids"),
-    (lambda: predict(Z, u=1.5), ValueError, "u must be between 0 and 1: found 1.5 at row 0"),
+    (lambda: predict(Z, u=1.5), ValueError, "u must be between 0 and 1, got 1.5"),
     (lambda: predict(Z, u=[0.1, 0.2, NAN, 0.3]), ValueError, "found nan at row 2"),
     (lambda: predict(Z, u=[0.1, 0.2]), ValueError, "one for each of the 4 rows, got shape (2,)"),
     (lambda: predict(Z, u="high"), TypeError, "u must be real numbers"),
@@ -153,7 +153,7 @@ ARGUMENTS = [
     (lambda: ts.label_scores(Z, Y, 3), TypeError, "got 3"),
     (lambda: ts.label_scores(Z, Y, reweight="margin"), ValueError, "reweight must be None, 'entropy'"),
     (lambda: ts.label_scores(Z, Y, temperature=-1.0), ValueError, "temperature must be at least 0, got -1"),
-    (lambda: ts.label_scores(Z, Y, temperature=NAN), ValueError, "temperature must be at least 0, got NaN"),
+    (lambda: ts.label_scores(Z, Y, temperature=NAN), ValueError, "temperature must be at least 0, got nan"),
     (lambda: ts.label_scores(Z, Y, temperature="hot"), TypeError, "temperature must be a number, got 'hot'"),
     (
         lambda: ts.label_scores(Z, Y, "raps", temperature=0.0),
@@ -165,15 +165,15 @@ ARGUMENTS = [
     (lambda: ts.RAPS(k_reg=1.5), TypeError, "k_reg must be an integer, got 1.5"),
     (lambda: ts.SAPS(weight=INF), ValueError, "weight must be finite and at least 0, got inf"),
     (lambda: ts.Entropy(gamma=-1.0), ValueError, "gamma must be finite and at least 0, got -1"),
-    (lambda: ts.Entropy(power=NAN), ValueError, "power must be finite, got NaN"),
+    (lambda: ts.Entropy(power=NAN), ValueError, "power must be finite, got nan"),
     (lambda: ts.Entropy(power=-0.5), ValueError, "gamma must be above 0 when power is negative, got 0"),
     (lambda: ts.Recipe(temperature=[1, 2]), ValueError, "choose among 2 candidates"),
     (lambda: ts.Recipe(temperature="warm"), ValueError, "numbers or 'auto', got 'warm'"),
     (lambda: ts.Recipe(score=[]), ValueError, "score must not be empty"),
     (lambda: ts.Recipe(selection="best"), ValueError, "got 'best'"),
     (lambda: ts.Recipe("saps", temperature=0.0), ValueError, "positive and finite"),
-    (lambda: ts.conformal_rank(-1, 0.1), ValueError, "n must be an integer of at least 0, got -1"),
-    (lambda: ts.conformal_rank(2.5, 0.1), ValueError, "got 2.5"),
+    (lambda: ts.conformal_rank(-1, 0.1), ValueError, "n must be at least 0, got -1"),
+    (lambda: ts.conformal_rank(2.5, 0.1), TypeError, "n must be an integer, got 2.5"),
     (lambda: ts.conformal_threshold([], 0.1), ValueError, "n at least 1, got (0,)"),
     (
         lambda: ts.conformal_threshold([0.1, NAN], 0.5),
@@ -181,6 +181,58 @@ ARGUMENTS = [
         "scores must not contain NaN: found nan at position 1",
     ),
     (lambda: ts.conformal_threshold(["a"], 0.5), TypeError, "scores must be real numbers"),
+    (lambda: calibrate(max_memory=INF), TypeError, "max_memory must be an integer, got inf"),
+    (lambda: calibrate(alpha=10**400), ValueError, "alpha must be a number that a float can hold"),
+    (
+        lambda: calibrate(alpha=None, confidence_level=1e-17),
+        ValueError,
+        "confidence_level must not be so near 0",
+    ),
+    (lambda: calibrate(n_threads=2**64), ValueError, "n_threads must be between 1 and"),
+    (lambda: calibrate(probabilities="no"), TypeError, "probabilities must be True or False, got 'no'"),
+    (lambda: predict(Z, allow_empty=0), TypeError, "allow_empty must be True or False, got 0"),
+    (lambda: predict(np.zeros((0, 3)), u=7.0), ValueError, "u must be between 0 and 1, got 7.0"),
+    (lambda: ts.label_scores(Z, Y, ranked=1), TypeError, "ranked must be True or False, got 1"),
+    (lambda: ts.label_scores(Z, Y, temperature=[]), ValueError, "temperature must not be empty"),
+    (
+        lambda: ts.label_scores(Z, Y, temperature=[[1.0], [2.0]]),
+        TypeError,
+        "temperature must be a number, got [1.0]",
+    ),
+    (lambda: ts.Scoring("lac"), ValueError, "score must be one of 'thr'"),
+    (lambda: ts.Scoring("aps", 3), TypeError, "reweight must be None, 'entropy' or Entropy(...), got 3"),
+    (
+        lambda: ts.Entropy(1e300, 50.0),
+        ValueError,
+        "power must be one that keeps (gamma + H)^power finite, got 50",
+    ),
+    (
+        lambda: ts.Recipe("raps", temperature=[1.0, 0.0], selection="held-out"),
+        ValueError,
+        "positive and finite",
+    ),
+    (lambda: ts.conformal_rank(2**64, 0.1), ValueError, "n must be between 0 and"),
+    (
+        lambda: ts.conformal_threshold(np.ma.array([0.1, 0.9], mask=[0, 1]), 0.5),
+        TypeError,
+        "scores must not be masked",
+    ),
+    (lambda: ts.entropy([np.ma.array([1.0, 2.0], mask=[0, 1])]), TypeError, "logits must not be masked"),
+    (
+        lambda: ts.entropy([[np.void(b"ab"), np.void(b"cd")]]),
+        TypeError,
+        "logits must be real numbers, got dtype |V2",
+    ),
+    (
+        lambda: ts.PredictionSets(np.array([0, 1]), np.array([7], np.int32), 3).mask,
+        ValueError,
+        "indices must be labels below n_labels, got 7",
+    ),
+    (
+        lambda: ts.PredictionSets(np.array([0, 9]), np.array([1], np.int32), 3).mask,
+        ValueError,
+        "indptr must be offsets into indices, got 9",
+    ),
     (lambda: predict(np.zeros((0, 3))).coverage([]), ValueError, "at least one row"),
     (lambda: predict(Z)[9], IndexError, "row must be between -4 and 3, got 9"),
     (lambda: predict(Z)[::2], ValueError, "steps of 1"),
@@ -225,11 +277,32 @@ def test_the_first_bad_row_is_named_whatever_the_threads():
             ts.entropy(logits, n_threads=n_threads)
 
 
+def test_results_that_do_not_fit_are_memory_errors():
+    rows = np.broadcast_to(np.zeros((1, 3)), (10**13, 3))
+    sets = ts.PredictionSets(np.array([0, 0]), np.array([], np.int32), 10**15)
+    calls = [
+        lambda: ts.entropy(rows),
+        lambda: ts.softmax(rows),
+        lambda: ts.all_scores(np.broadcast_to(np.int8(0), (2**40, 2**21))),
+        lambda: sets.mask,
+    ]
+    for call in calls:
+        with pytest.raises(MemoryError, match="does not fit into memory"):
+            call()
+
+
+def test_one_row_is_too_few_to_select(recwarn):
+    for recipe in ("paper", "released"):
+        with pytest.warns(ts.SmallCalibrationWarning, match="too few to select"):
+            assert ts.calibrate(Z[:1], Y[:1], 0.5, recipe).selection_curve is None
+
+
 def test_no_rows_predict_nothing():
     sets = predict(np.zeros((0, 3)))
     assert len(sets) == 0
     assert sets.mask.shape == (0, 3)
     assert calibrate().predict_p(np.zeros((0, 3))).shape == (0, 3)
+    assert predict(np.zeros((0, 3))).covers([]).shape == (0,)
     assert ts.entropy(np.zeros((0, 3))).shape == (0,)
     assert ts.softmax(np.zeros((0, 3), np.float32)).shape == (0, 3)
     assert ts.label_scores(np.zeros((0, 3)), np.zeros(0, int), temperature=[1, 2]).shape == (2, 0)

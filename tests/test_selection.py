@@ -142,6 +142,13 @@ def test_edges_are_reported(rng):
     logits, labels = synthetic(rng, 2000, 6)
     recipe = ts.Recipe("thr", None, [50.0, 100.0, 200.0], "held-out")
     assert ts.calibrate(logits, labels, 0.1, recipe).selection_curve.at_edge
+    hot = 200 * logits  # so sharp that the highest finite temperature of the plain grid is best
+    curve = ts.calibrate(hot, labels, 0.01, ts.Recipe("thr", None, "auto", "held-out")).selection_curve
+    winner = curve.candidates[curve.chosen].temperature
+    assert curve.at_edge == (winner in (2.0**-4, 2.0**10))
+    low = ts.SelectionCurve(curve.candidates, curve.sizes, curve.thresholds, chosen=1)
+    assert low.at_edge, "0 and infinity do not hide the edge of the finite grid"
+    assert not ts.SelectionCurve(curve.candidates, curve.sizes, curve.thresholds, chosen=0).at_edge
     single = ts.Recipe("thr", [None, "entropy"], 1.0, "held-out")
     assert not ts.calibrate(logits, labels, 0.1, single).selection_curve.at_edge
 

@@ -11,29 +11,21 @@ probability:
 >>> predictor = ts.calibrate(logits[:1000], labels[:1000], alpha=0.1)
 >>> sets = predictor.predict_set(logits[1000:])
 >>> sets
-PredictionSets(1000 rows, 5 labels, mean size 1.302)
+PredictionSets(1000 rows, 5 labels, mean size 1.321)
 """
 
 from tightset._core import VERSION as __version__
 from tightset._core import InternalError
 from tightset.artefact import load
-from tightset.blocks import (
-    all_scores,
-    conformal_rank,
-    conformal_threshold,
-    entropy,
-    gini,
-    label_scores,
-    margin,
-    ranks,
-    softmax,
-)
 from tightset.calibration import calibrate
 from tightset.predictor import Candidate, Predictor
+from tightset.quantile import conformal_rank, conformal_threshold
 from tightset.recipes import Recipe
 from tightset.scores import APS, RANK, RAPS, SAPS, THR, Entropy, Scoring
+from tightset.scoring import all_scores, label_scores, ranks
 from tightset.selection import SelectionCurve, SmallCalibrationWarning
 from tightset.sets import PredictionSets
+from tightset.uncertainty import entropy, gini, margin, softmax
 
 __all__ = [
     "APS",

@@ -1,15 +1,15 @@
 """What users pass, turned into what the core reads: the only place that looks at foreign objects.
 
-Logits are never copied here, whatever their dtype and layout; the core converts them row by row.
+NumPy arrays of logits are not copied here, whatever their dtype and layout (longdouble apart); the core
+converts them row by row.
 """
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
 from decimal import Decimal
 from numbers import Real
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,20 +17,23 @@ from numpy.typing import NDArray
 ArrayLike: TypeAlias = Any
 """NumPy arrays, lists, tensors, data frames: whatever offers ``__array__`` or DLPack."""
 
+_Scalar = TypeVar("_Scalar", np.int64, np.uint64, np.float64)
+
 _RAW_BFLOAT16 = np.dtype("V2")
-_LARGEST_SEED = 2**64 - 1
+"""bfloat16 as the core takes it: NumPy has no such dtype."""
 
 
 def as_logits(logits: ArrayLike, *, n_labels: int | None = None, one_row: bool = False) -> NDArray[Any]:
     """Return a two-dimensional view of real numbers; one row (1-D) only where `one_row` says so."""
-    array = logits if type(logits) is np.ndarray else _as_array(logits, "logits")
+    array = logits if type(logits) is np.ndarray else as_array(logits, "logits")
     dtype = array.dtype
     if dtype.name == "bfloat16":
         array = array.view(_RAW_BFLOAT16)
     elif dtype.kind == "f" and dtype.itemsize > 8:
         # longdouble differs from platform to platform; nothing else is converted as a whole.
-        array = array.astype(np.float64)
-    elif dtype.kind not in "fiu" and not (dtype == _RAW_BFLOAT16 and array is not logits):
+        with np.errstate(over="ignore"):
+            array = array.astype(np.float64)
+    elif dtype.kind not in "fiu" and not (dtype == _RAW_BFLOAT16 and _is_torch(logits)):
         message = f"logits must be real numbers, got dtype {dtype}"
         raise TypeError(message)
     if array.ndim == 1 and one_row:
@@ -50,57 +53,108 @@ def as_logits(logits: ArrayLike, *, n_labels: int | None = None, one_row: bool =
 
 def as_labels(labels: ArrayLike, n_rows: int) -> NDArray[np.int64]:
     """Return one integer a row; the core checks their range as it reads them."""
-    array = _as_array(labels, "labels")
-    if array.dtype.kind not in "iu":
-        hint = "; convert them with .astype(int) if they are whole" if array.dtype.kind == "f" else ""
-        message = f"labels must be integers, got dtype {array.dtype}{hint}"
-        raise TypeError(message)
-    if array.ndim != 1 or len(array) != n_rows:
-        message = f"labels must have one value for each of the {n_rows} rows, got shape {array.shape}"
-        raise ValueError(message)
+    array = _integers(labels, "labels", n_rows)
     if array.dtype == np.uint64 and n_rows and array.max() > np.iinfo(np.int64).max:
         row = int(array.argmax())
         message = f"labels must be below the number of labels: found {array[row]} at row {row}"
         raise ValueError(message)
-    return np.ascontiguousarray(array, dtype=np.int64)
-
-
-def as_uniforms(u: ArrayLike | None, n_rows: int) -> float | NDArray[np.float64] | None:
-    """Return U as nothing, one number, or one for each row; the core checks the range."""
-    if u is None:
-        return None
-    array = _as_array(u, "u")
-    if array.dtype.kind not in "fiu":
-        message = f"u must be real numbers between 0 and 1, got dtype {array.dtype}"
-        raise TypeError(message)
-    if array.ndim == 0:
-        return float(array)
-    if array.shape != (n_rows,):
-        message = f"u must be one number or one for each of the {n_rows} rows, got shape {array.shape}"
-        raise ValueError(message)
-    return np.ascontiguousarray(array, dtype=np.float64)
+    return _plain(array, np.int64)
 
 
 def as_row_ids(row_ids: ArrayLike | None, n_rows: int) -> NDArray[np.uint64] | None:
     """Return one unsigned integer a row; negative ones wrap, which keeps them distinct."""
-    if row_ids is None:
+    return None if row_ids is None else _plain(_integers(row_ids, "row_ids", n_rows), np.uint64)
+
+
+def as_uniforms(u: ArrayLike | None, n_rows: int) -> float | NDArray[np.float64] | None:
+    """Return U as nothing, one number, or one for each row."""
+    if u is None:
         return None
-    array = _as_array(row_ids, "row_ids")
+    array = _reals(u, "u")
+    if array.ndim == 0:
+        value = float(array)
+        if not 0.0 <= value <= 1.0:
+            message = f"u must be between 0 and 1, got {value}"
+            raise ValueError(message)
+        return value
+    if array.shape != (n_rows,):
+        message = f"u must be one number or one for each of the {n_rows} rows, got shape {array.shape}"
+        raise ValueError(message)
+    return _plain(array, np.float64)
+
+
+def as_scores(scores: ArrayLike) -> NDArray[np.float64]:
+    """Return at least one score in one dimension; the core refuses NaN."""
+    array = _reals(scores, "scores")
+    if array.ndim != 1 or not len(array):
+        message = f"scores must have shape (n,) with n at least 1, got {array.shape}"
+        raise ValueError(message)
+    return _plain(array, np.float64)
+
+
+def _integers(value: ArrayLike, name: str, n_rows: int) -> NDArray[Any]:
+    array = as_array(value, name)
+    if array.shape == (0,) and n_rows == 0:
+        return array.astype(np.int64)  # an empty list has no type of its own
     if array.dtype.kind not in "iu":
-        message = f"row_ids must be integers, got dtype {array.dtype}"
+        hint = "; convert them with .astype(int) if they are whole" if array.dtype.kind == "f" else ""
+        message = f"{name} must be integers, got dtype {array.dtype}{hint}"
         raise TypeError(message)
     if array.shape != (n_rows,):
-        message = f"row_ids must have one value for each of the {n_rows} rows, got shape {array.shape}"
+        message = f"{name} must have one value for each of the {n_rows} rows, got shape {array.shape}"
         raise ValueError(message)
-    return np.ascontiguousarray(array).astype(np.uint64)
+    return array
+
+
+def _reals(value: ArrayLike, name: str) -> NDArray[Any]:
+    array = as_array(value, name)
+    if array.dtype.kind not in "fiu":
+        message = f"{name} must be real numbers, got dtype {array.dtype}"
+        raise TypeError(message)
+    return array
+
+
+def _plain(array: NDArray[Any], dtype: type[_Scalar]) -> NDArray[_Scalar]:
+    """Contiguous, aligned and in the machine's byte order; a copy only if it has to be."""
+    return np.require(array.astype(dtype, copy=False), requirements=["C", "A"])
 
 
 def as_number(value: object, name: str) -> float:
     """Return a real number, which a bool or a string is not."""
+    if isinstance(value, np.ndarray) and value.ndim == 0:
+        value = value[()]
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, Real):
         message = f"{name} must be a number, got {value!r}"
         raise TypeError(message)
-    return float(value)
+    try:
+        return float(value)
+    except OverflowError:
+        message = f"{name} must be a number that a float can hold, got one that is too large"
+        raise ValueError(message) from None
+
+
+def as_integer(value: object, name: str, least: int, most: int = 2**63 - 1) -> int:
+    """Return an integer between two bounds."""
+    try:
+        number = operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        number = None
+    if number is None or isinstance(value, (bool, np.bool_)):
+        message = f"{name} must be an integer, got {value!r}"
+        raise TypeError(message)
+    if not least <= number <= most:
+        bounds = f"between {least} and {most}" if number > most else f"at least {least}"
+        message = f"{name} must be {bounds}, got {number}"
+        raise ValueError(message)
+    return number
+
+
+def as_flag(value: object, name: str) -> bool:
+    """Return a bool; nothing else says yes or no clearly enough."""
+    if isinstance(value, (bool, np.bool_)):
+        return bool(value)
+    message = f"{name} must be True or False, got {value!r}"
+    raise TypeError(message)
 
 
 def as_alpha(value: object, name: str = "alpha") -> float:
@@ -120,7 +174,7 @@ def as_alphas(alpha: object, confidence_level: object) -> tuple[list[float], boo
     name, value = ("alpha", alpha) if confidence_level is None else ("confidence_level", confidence_level)
     if value is None:
         value = 0.1
-    is_sequence = isinstance(value, (Sequence, np.ndarray)) and not isinstance(value, (str, bytes))
+    is_sequence = np.ndim(value) > 0 if isinstance(value, np.ndarray) else isinstance(value, (list, tuple))
     values: list[object] = list(value) if is_sequence else [value]  # type: ignore[call-overload]
     if not values:
         message = f"{name} must not be empty"
@@ -129,59 +183,51 @@ def as_alphas(alpha: object, confidence_level: object) -> tuple[list[float], boo
     if name == "confidence_level":
         # In decimal, so that 0.9 asks for 0.1 and not for 0.09999999999999998.
         levels = [float(1 - Decimal(repr(level))) for level in levels]
+        if 1.0 in levels:
+            message = f"{name} must not be so near 0, got {values[levels.index(1.0)]}"
+            raise ValueError(message)
     return levels, is_sequence
 
 
 def as_seed(seed: object) -> int:
     """Return an integer of 64 bits."""
-    value = _as_integer(seed, "seed")
-    if not 0 <= value <= _LARGEST_SEED:
-        message = f"seed must be between 0 and 2**64 - 1, got {value}"
-        raise ValueError(message)
-    return value
+    return as_integer(seed, "seed", 0, 2**64 - 1)
 
 
 def as_thread_count(n_threads: object) -> int | None:
     """Return a positive number of threads, or None for as many as the machine allows."""
-    if n_threads is None:
-        return None
-    value = _as_integer(n_threads, "n_threads")
-    if value < 1:
-        message = f"n_threads must be at least 1, got {value}"
-        raise ValueError(message)
-    return value
+    return None if n_threads is None else as_integer(n_threads, "n_threads", 1, 2**31)
 
 
-def _as_integer(value: object, name: str) -> int:
-    if isinstance(value, (bool, np.bool_)):
-        message = f"{name} must be an integer, got {value!r}"
-        raise TypeError(message)
-    try:
-        return operator.index(value)  # type: ignore[arg-type]
-    except TypeError:
-        message = f"{name} must be an integer, got {value!r}"
-        raise TypeError(message) from None
-
-
-def _as_array(value: ArrayLike, name: str) -> NDArray[Any]:
+def as_array(value: ArrayLike, name: str) -> NDArray[Any]:
+    """Return an array of whatever the value holds."""
     if isinstance(value, np.ma.MaskedArray):
         if np.ma.is_masked(value):
             message = f"{name} must not be masked: {int(np.ma.getmaskarray(value).sum())} entries are"
             raise TypeError(message)
         return np.asarray(value.data)
-    module = type(value).__module__.partition(".")[0]
-    if module == "torch":
+    if _is_torch(value):
         return _from_torch(value, name)
+    module = type(value).__module__.partition(".")[0]
     if module == "scipy" and hasattr(value, "toarray"):
         message = f"{name} must be dense, got a sparse {type(value).__name__}"
         raise TypeError(message)
     if not hasattr(value, "__array__") and hasattr(value, "__dlpack__"):
         return np.from_dlpack(value)
+    if isinstance(value, (list, tuple)) and any(np.ma.is_masked(part) for part in value):
+        message = f"{name} must not be masked: entries of a part of it are"
+        raise TypeError(message)
     try:
-        return np.asarray(value)
+        array = np.asarray(value)
+        # Nullable columns of pandas come as objects; without nulls they are numbers.
+        return np.asarray(array.tolist()) if module == "pandas" and array.dtype == object else array
     except ValueError as error:
         message = f"{name} cannot be read as an array: {error}"
         raise ValueError(message) from error
+
+
+def _is_torch(value: object) -> bool:
+    return type(value).__module__.partition(".")[0] == "torch"
 
 
 def _from_torch(tensor: Any, name: str) -> NDArray[Any]:

@@ -1,7 +1,8 @@
 """Predictors as JSON documents.
 
-Numbers that decide membership are written as exact hexadecimal floats beside a readable value; JSON
-has no infinity. Loading checks every field and runs no code from the file.
+Temperatures and thresholds are written as exact hexadecimal floats beside a readable value, since JSON
+has no infinity; other numbers as the shortest decimals that read back the same. Loading checks every
+field and runs no code from the file.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import binascii
 import json
 import math
 import os
-import tempfile
+import secrets
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from tightset import _core
-from tightset._inputs import as_alpha, as_seed
+from tightset._inputs import as_alpha, as_flag, as_integer, as_seed
 from tightset.predictor import Candidate, Predictor
 from tightset.recipes import Recipe
 from tightset.scores import Entropy, Scoring, as_score
@@ -33,13 +34,13 @@ def save(predictor: Predictor, path: str | os.PathLike[str], *, score_table: boo
     """Write the predictor beside its destination, then move it there in one step."""
     text = json.dumps(_document(predictor, score_table=score_table), indent=2, allow_nan=False)
     target = Path(path)
-    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    temporary = target.with_name(f".{target.name}.{secrets.token_hex(8)}")
+    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as file:
             file.write(text + "\n")
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(temporary, 0o644)
         os.replace(temporary, target)
     except BaseException:
         os.unlink(temporary)
@@ -47,7 +48,7 @@ def save(predictor: Predictor, path: str | os.PathLike[str], *, score_table: boo
 
 
 def load(path: str | os.PathLike[str]) -> Predictor:
-    """Return the predictor that `Predictor.save` wrote; it predicts the same bits.
+    """Return the predictor that `Predictor.save` wrote; the same version predicts the same bits with it.
 
     Raises ValueError when the file is not one, was made by an incompatible version, or holds a value
     outside its domain.
@@ -81,7 +82,9 @@ def load(path: str | os.PathLike[str]) -> Predictor:
 def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        message = "a field stands twice"
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        message = f"field {twice!r} stands twice"
         raise ValueError(message)
     return found
 
@@ -152,8 +155,14 @@ def _predictor(document: Any) -> Predictor:
     if rank != _core.conformal_rank(n, alpha):
         message = f"rank {rank} does not belong to alpha={alpha} and {n} rows"
         raise ValueError(message)
-    if len(candidates) != 1 or math.isnan(candidates[0].threshold):
-        message = "it needs one candidate with a threshold"
+    if len(candidates) != 1:
+        message = f"it needs one candidate, got {len(candidates)}"
+        raise ValueError(message)
+    threshold = candidates[0].threshold
+    scores = _score_table(document.get("calibration_scores"), n)
+    expected = math.inf if rank > n else threshold if scores is None else scores[rank - 1]
+    if threshold != expected:
+        message = f"threshold {threshold} does not belong to rank {rank} of {n} rows"
         raise ValueError(message)
     return Predictor(
         alpha=alpha,
@@ -168,9 +177,9 @@ def _predictor(document: Any) -> Predictor:
         rank=rank,
         candidates=candidates,
         seed=as_seed(document["seed"]),
-        probabilities=_flag(document, "probabilities"),
-        uses_row_ids=_flag(document, "uses_row_ids"),
-        calibration_scores=_score_table(document.get("calibration_scores"), n),
+        probabilities=as_flag(document["probabilities"], "probabilities"),
+        uses_row_ids=as_flag(document["uses_row_ids"], "uses_row_ids"),
+        calibration_scores=scores,
     )
 
 
@@ -178,7 +187,8 @@ def _score_document(score: Any) -> dict[str, Any]:
     return {"name": score.name, **score.parameters()}
 
 
-def _score(document: dict[str, Any]) -> Any:
+def _score(document: Any) -> Any:
+    _check_object(document, "score")
     parameters = {name: value for name, value in document.items() if name != "name"}
     return type(as_score(document["name"]))(**parameters)
 
@@ -187,32 +197,34 @@ def _reweight_document(reweight: Entropy | None) -> dict[str, float] | None:
     return None if reweight is None else asdict(reweight)
 
 
-def _reweight(document: dict[str, Any] | None) -> Entropy | None:
-    return None if document is None else Entropy(**document)
+def _reweight(document: Any) -> Entropy | None:
+    if document is None:
+        return None
+    _check_object(document, "reweight")
+    return Entropy(**document)
 
 
 def _number_document(value: float) -> dict[str, Any]:
     return {"exact": value.hex(), "value": value if math.isfinite(value) else None}
 
 
-def _number(document: dict[str, Any]) -> float:
-    return float.fromhex(document["exact"])
+def _number(document: Any) -> float:
+    _check_object(document, "a number")
+    value = float.fromhex(document["exact"])
+    if document["value"] != (value if math.isfinite(value) else None):
+        message = f"{document['exact']} is not {document['value']}"
+        raise ValueError(message)
+    return value
+
+
+def _check_object(document: Any, name: str) -> None:
+    if not isinstance(document, dict):
+        message = f"{name} must be an object, got {document!r}"
+        raise ValueError(message)
 
 
 def _count(document: dict[str, Any], field: str) -> int:
-    value = document[field]
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        message = f"{field} must be a positive integer, got {value!r}"
-        raise ValueError(message)
-    return value
-
-
-def _flag(document: dict[str, Any], field: str) -> bool:
-    value = document[field]
-    if not isinstance(value, bool):
-        message = f"{field} must be true or false, got {value!r}"
-        raise ValueError(message)
-    return value
+    return as_integer(document[field], field, 1)
 
 
 def _score_table(text: str | None, n: int) -> np.ndarray[Any, np.dtype[np.float64]] | None:
@@ -227,6 +239,7 @@ def _score_table(text: str | None, n: int) -> np.ndarray[Any, np.dtype[np.float6
         message = f"calibration_scores must hold {n} numbers, got {len(raw)} bytes"
         raise ValueError(message)
     scores = np.frombuffer(raw, dtype="<f8").astype(np.float64)
+    scores.setflags(write=False)
     if np.isnan(scores).any() or (scores[:-1] > scores[1:]).any():
         message = "calibration_scores must be sorted numbers"
         raise ValueError(message)

@@ -13,9 +13,10 @@ from tightset import _core
 from tightset._inputs import (
     ArrayLike,
     as_alphas,
+    as_flag,
+    as_integer,
     as_labels,
     as_logits,
-    as_number,
     as_row_ids,
     as_seed,
     as_thread_count,
@@ -116,7 +117,8 @@ def calibrate(
     probabilities
         Whether `logits` holds probabilities instead, here and in prediction.
     max_memory
-        Bytes for the scores of candidates; more candidates than fit take more readings.
+        Bytes for the scores of candidates during selection; more candidates than fit take more
+        readings. The scores of the chosen ones, 8 bytes a row, come on top.
 
     Returns
     -------
@@ -138,17 +140,14 @@ def calibrate(
     if not len(rows):
         message = "logits must have at least one row to calibrate on, got 0"
         raise ValueError(message)
-    if as_number(max_memory, "max_memory") <= 0:
-        message = f"max_memory must be positive, got {max_memory}"
-        raise ValueError(message)
     data = Data(
         logits=rows,
         labels=as_labels(labels, len(rows)),
         row_ids=as_row_ids(row_ids, len(rows)),
         seed=as_seed(seed),
-        probabilities=bool(probabilities),
+        probabilities=as_flag(probabilities, "probabilities"),
         n_threads=as_thread_count(n_threads),
-        max_memory=int(max_memory),
+        max_memory=as_integer(max_memory, "max_memory", 1),
     )
     alphas, is_sequence = as_alphas(alpha, confidence_level)
     chosen_recipe = as_recipe(recipe)
@@ -162,7 +161,9 @@ def _predictors(
 ) -> tuple[Predictor, ...]:
     # Levels that chose the same candidate share its scores; all are computed in one reading.
     distinct = list(dict.fromkeys(choice.scoring for choice in choices))
-    table = np.sort(data.label_scores(distinct, choices[0].rows), axis=1)
+    table = data.label_scores(distinct, choices[0].rows)
+    table.sort(axis=1)
+    table.setflags(write=False)
     n = table.shape[1]
     predictors = []
     for alpha, choice in zip(alphas, choices, strict=True):

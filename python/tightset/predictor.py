@@ -10,7 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tightset import _core
-from tightset._inputs import ArrayLike, as_labels, as_logits, as_row_ids, as_thread_count, as_uniforms
+from tightset._inputs import (
+    ArrayLike,
+    as_flag,
+    as_labels,
+    as_logits,
+    as_row_ids,
+    as_thread_count,
+    as_uniforms,
+)
 from tightset.recipes import Recipe
 from tightset.scores import Scoring
 from tightset.selection import SelectionCurve
@@ -128,7 +136,7 @@ class Predictor:
             array,
             candidate.scoring.core,
             candidate.threshold,
-            allow_empty=allow_empty,
+            allow_empty=as_flag(allow_empty, "allow_empty"),
             seed=self.seed,
             u=as_uniforms(u, n),
             row_ids=self._row_ids(row_ids, n),
@@ -148,7 +156,8 @@ class Predictor:
         """Return the conformal p-value of every label, shape (n, K).
 
         For a row exchangeable with the calibration rows, the p-value of its label is at most t with
-        probability at most t, for every t; with `smoothed`, exactly t.
+        probability at most t, for every t; with `smoothed`, exactly t (identical rows share their
+        randomisation and need `row_ids` for that).
 
         Parameters
         ----------
@@ -167,7 +176,7 @@ class Predictor:
             array,
             self.scoring.core,
             self.calibration_scores,
-            smoothed=smoothed,
+            smoothed=as_flag(smoothed, "smoothed"),
             seed=self.seed,
             row_ids=self._row_ids(row_ids, len(array)),
             probabilities=self.probabilities,

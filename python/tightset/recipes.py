@@ -31,7 +31,7 @@ def automatic_temperatures(score: Score, reweight: Entropy | None) -> tuple[floa
     """
     wide = reweight is not None and reweight.gamma < 0.1 and reweight.power > 0
     finite = _OCTAVES if wide else _HALF_OCTAVES
-    return (0.0, *finite, float("inf")) if score.name in ("thr", "aps") else finite
+    return (0.0, *finite, float("inf")) if score.has_limits else finite
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -84,8 +84,9 @@ class Recipe:
         assign(self, "reweight", tuple(as_reweight(r) for r in _each(reweight, "reweight")))
         assign(self, "temperature", _temperatures(temperature))
         assign(self, "selection", selection)
-        if selection is None and len(self.candidates) > 1:
-            message = f"selection must say how to choose among {len(self.candidates)} candidates, got None"
+        candidates = self.candidates  # refuses combinations that have no meaning
+        if selection is None and len(candidates) > 1:
+            message = f"selection must say how to choose among {len(candidates)} candidates, got None"
             raise ValueError(message)
 
     @property

@@ -9,13 +9,15 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any, ClassVar, TypeAlias
 
 from tightset import _core
-from tightset._inputs import as_number
+from tightset._inputs import as_integer, as_number
 
 
 class _Score:
     """A nonconformity score; low means conforming."""
 
     name: ClassVar[str]
+    has_limits: ClassVar[bool] = False
+    """Whether temperatures 0 and infinity have closed limits."""
 
     def parameters(self) -> dict[str, float | int]:
         return asdict(self)  # type: ignore[call-overload,no-any-return]
@@ -26,6 +28,7 @@ class THR(_Score):
     """Threshold score ``1 - f_y`` (Sadinle et al. 2019), elsewhere LAC or hinge."""
 
     name: ClassVar[str] = "thr"
+    has_limits: ClassVar[bool] = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +36,7 @@ class APS(_Score):
     """Adaptive score: the mass ranked before the label plus U times its own (Romano et al. 2020)."""
 
     name: ClassVar[str] = "aps"
+    has_limits: ClassVar[bool] = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +57,7 @@ class RAPS(_Score):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "penalty", as_number(self.penalty, "penalty"))
-        if isinstance(self.k_reg, bool) or not isinstance(self.k_reg, int):
-            message = f"k_reg must be an integer, got {self.k_reg!r}"
-            raise TypeError(message)
-        if not 0 <= self.k_reg < 2**32:
-            message = f"k_reg must be at least 0 and below 2**32, got {self.k_reg}"
-            raise ValueError(message)
+        object.__setattr__(self, "k_reg", as_integer(self.k_reg, "k_reg", 0, 2**32 - 1))
         _core.Scoring("raps", penalty=self.penalty)
 
 
@@ -138,7 +137,17 @@ def as_reweight(reweight: object) -> Entropy | None:
 
 @dataclass(frozen=True, slots=True)
 class Scoring:
-    """One candidate: a score of the reweighted, tempered logits ``z / (w T)``."""
+    """One candidate: a score of the reweighted, tempered logits ``z / (w T)``.
+
+    Parameters
+    ----------
+    score
+        A score or its name.
+    reweight
+        None, ``"entropy"`` or an `Entropy`.
+    temperature
+        T; 0 and infinity only for scores with limits there.
+    """
 
     score: Score
     reweight: Entropy | None = None
@@ -146,6 +155,10 @@ class Scoring:
     core: _core.Scoring = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        assign = object.__setattr__
+        assign(self, "score", as_score(self.score))
+        assign(self, "reweight", as_reweight(self.reweight))
+        assign(self, "temperature", as_number(self.temperature, "temperature"))
         reweighting = {"gamma": 0.0, "power": 0.0} if self.reweight is None else asdict(self.reweight)
         core = _core.Scoring(
             self.score.name,
@@ -153,7 +166,7 @@ class Scoring:
             **reweighting,
             temperature=self.temperature,
         )
-        object.__setattr__(self, "core", core)
+        assign(self, "core", core)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Scoring, (self.score, self.reweight, self.temperature)
@@ -166,8 +179,3 @@ class Scoring:
             if self.reweight.power != 1.0:
                 text += f", power={self.reweight.power:g}"
         return f"{text}, T={self.temperature:g}"
-
-
-def scoring(score: object, reweight: object, temperature: object) -> Scoring:
-    """Return a candidate from what users type."""
-    return Scoring(as_score(score), as_reweight(reweight), as_number(temperature, "temperature"))

@@ -92,7 +92,7 @@ class Data:
         return self.row_ids if rows is None or self.row_ids is None else self.row_ids[rows]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class SelectionCurve:
     """What a selection saw: one entry for each candidate.
 
@@ -121,12 +121,8 @@ class SelectionCurve:
         """Whether the chosen temperature is at the edge of its grid."""
         winner = self.candidates[self.chosen]
         same = (c for c in self.candidates if (c.score, c.reweight) == (winner.score, winner.reweight))
-        grid = sorted(c.temperature for c in same)
-        return (
-            len(grid) > 1
-            and winner.temperature in (grid[0], grid[-1])
-            and 0.0 < winner.temperature < float("inf")
-        )
+        finite = [c.temperature for c in same if 0.0 < c.temperature < float("inf")]
+        return len(finite) > 1 and winner.temperature in (min(finite), max(finite))
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,10 +143,10 @@ def choose(recipe: Recipe, data: Data, alphas: Sequence[float]) -> list[Choice]:
     assert selection is not None, "Recipe asks for a selection among several candidates"
     fitting, sizing, calibrating = _parts(selection, data)
     ranks = [_core.conformal_rank(len(fitting), alpha) for alpha in alphas]
-    feasible = [i for i, rank in enumerate(ranks) if rank <= len(fitting)]
+    feasible = [i for i, rank in enumerate(ranks) if rank <= len(fitting) and len(sizing)]
     choices = [Choice(candidates[0], calibrating, None) for _ in alphas]
     if len(feasible) < len(alphas):
-        infeasible = [alpha for alpha, rank in zip(alphas, ranks, strict=True) if rank > len(fitting)]
+        infeasible = [alpha for i, alpha in enumerate(alphas) if i not in feasible]
         message = (
             f"{len(fitting)} rows are too few to select a candidate at alpha={min(infeasible)}: "
             f"the first one is used ({candidates[0]})"

@@ -5,20 +5,22 @@
 //! converted one row at a time into the reading thread's scratch. float16, bfloat16 and float32
 //! compute in float32, everything else in float64.
 //!
-//! Safety of reading without the GIL: the array is kept alive by a reference, its buffer cannot move
-//! while that reference exists (NumPy refuses to resize a referenced array), and every address is
-//! inside the shape and strides that NumPy vouches for. A thread that writes to the array during
-//! the call makes the numbers of those rows wrong; the kernels accept any bit pattern.
+//! Safety of reading without the GIL: the array is kept alive by a reference, NumPy does not move the
+//! buffer of a referenced array (unless told to with `resize(refcheck=False)`, which no reader can
+//! guard against), and every address is inside the shape and strides that NumPy vouches for. Writing
+//! to the array from another thread during the call is a data race that Rust cannot rule out here, as
+//! in every extension that reads without a copy: labels are read once and checked after that, and no
+//! kernel uses a logit as an index, so such a race can make the numbers of those rows wrong and
+//! nothing else.
 #![allow(unsafe_code, reason = "reads foreign buffers of any dtype and layout")]
 
-use half::{bf16, f16};
 use numpy::{PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 
 use crate::error::Error;
 use crate::float::Float;
-use crate::rows::{Rows, log_probabilities};
+use crate::rows::{GROUP, MOST_LABELS, Rows, lend, log_probabilities};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Element {
@@ -96,6 +98,11 @@ impl Table {
         if n_labels == 0 {
             return Err(PyValueError::new_err("logits must have at least 1 label, got 0 columns"));
         }
+        if n_labels > MOST_LABELS {
+            return Err(PyValueError::new_err(format!(
+                "logits must have fewer than 2^31 labels, got {n_labels}"
+            )));
+        }
         let dtype = array.dtype();
         let Some(element) = Element::of(dtype.kind(), dtype.itemsize()) else {
             let message = format!("logits must be real numbers, got dtype {dtype}");
@@ -146,7 +153,7 @@ impl Table {
     }
 
     fn address(&self, row: usize) -> *const u8 {
-        debug_assert!(row < self.n_rows);
+        assert!(row < self.n_rows, "row {row} of {}", self.n_rows);
         // SAFETY: row < n_rows, and NumPy vouches for every address its shape and strides reach.
         unsafe { self.data.offset(row as isize * self.row_stride) }
     }
@@ -156,7 +163,9 @@ impl Table {
     }
 
     /// The row where it lies, if its elements are `T` as the machine has them, side by side.
-    fn lent<T: Float>(&self, row: usize, element: Element) -> Option<&[T]> {
+    #[inline(always)]
+    fn lent<T: Float>(&self, row: usize) -> Option<&[T]> {
+        let element = if size_of::<T>() == 4 { Element::F32 } else { Element::F64 };
         let address = self.address(row).cast::<T>();
         let as_needed = self.element == element
             && !self.swapped
@@ -168,38 +177,76 @@ impl Table {
         as_needed.then(|| unsafe { std::slice::from_raw_parts(address, self.n_labels) })
     }
 
-    /// Reads a row of N-byte elements through `convert`, which gets bytes in the machine's order.
-    fn read<const N: usize, F>(&self, row: usize, target: &mut Vec<F>, convert: impl Fn([u8; N]) -> F) {
-        let start = self.address(row);
-        target.clear();
-        target.extend((0..self.n_labels).map(|column| {
+    /// Reads rows of N-byte elements through `convert`, which gets bytes in the machine's order. The
+    /// inner loop runs along the shorter stride: a column-major array is read a cache line at a time.
+    #[inline(always)]
+    fn read<const N: usize, F>(&self, rows: &[usize], target: &mut [F], convert: impl Fn([u8; N]) -> F) {
+        let k = self.n_labels;
+        let element = |start: *const u8, column: usize| {
             // SAFETY: column < n_labels and the element has N bytes; read_unaligned asks for no more.
-            let mut bytes: [u8; N] = unsafe {
+            let bytes: [u8; N] = unsafe {
                 start.offset(column as isize * self.column_stride).cast::<[u8; N]>().read_unaligned()
             };
+            bytes
+        };
+        let native = |mut bytes: [u8; N]| {
             if self.swapped {
                 bytes.reverse();
             }
             convert(bytes)
-        }));
-    }
-
-    fn converted<F: Float>(&self, row: usize, target: &mut Vec<F>) {
-        match self.element {
-            Element::F16 => self.read(row, target, |b| F::from_f32(f16::from_ne_bytes(b).to_f32())),
-            Element::Bf16 => self.read(row, target, |b| F::from_f32(bf16::from_ne_bytes(b).to_f32())),
-            Element::F32 => self.read(row, target, |b| F::from_f32(f32::from_ne_bytes(b))),
-            Element::F64 => self.read(row, target, |b| F::from_f64(f64::from_ne_bytes(b))),
-            Element::I8 => self.read(row, target, |b| F::from_f64(f64::from(i8::from_ne_bytes(b)))),
-            Element::I16 => self.read(row, target, |b| F::from_f64(f64::from(i16::from_ne_bytes(b)))),
-            Element::I32 => self.read(row, target, |b| F::from_f64(f64::from(i32::from_ne_bytes(b)))),
-            Element::I64 => self.read(row, target, |b| F::from_f64(i64::from_ne_bytes(b) as f64)),
-            Element::U8 => self.read(row, target, |b| F::from_f64(f64::from(u8::from_ne_bytes(b)))),
-            Element::U16 => self.read(row, target, |b| F::from_f64(f64::from(u16::from_ne_bytes(b)))),
-            Element::U32 => self.read(row, target, |b| F::from_f64(f64::from(u32::from_ne_bytes(b)))),
-            Element::U64 => self.read(row, target, |b| F::from_f64(u64::from_ne_bytes(b) as f64)),
+        };
+        if self.column_stride.unsigned_abs() <= self.row_stride.unsigned_abs() {
+            for (&row, target) in rows.iter().zip(target.chunks_exact_mut(k)) {
+                let start = self.address(row);
+                for (column, value) in target.iter_mut().enumerate() {
+                    *value = native(element(start, column));
+                }
+            }
+        } else {
+            let mut starts = [std::ptr::null::<u8>(); GROUP];
+            for (start, &row) in starts.iter_mut().zip(rows) {
+                *start = self.address(row);
+            }
+            for column in 0..k {
+                for (i, &start) in starts[..rows.len()].iter().enumerate() {
+                    target[i * k + column] = native(element(start, column));
+                }
+            }
         }
     }
+
+    #[inline(always)]
+    fn convert<F: Float>(&self, rows: &[usize], target: &mut [F]) {
+        match self.element {
+            Element::F16 => self.read(rows, target, |b| F::from_f32(widen(u16::from_ne_bytes(b)))),
+            Element::Bf16 => {
+                self.read(rows, target, |b| {
+                    F::from_f32(f32::from_bits(u32::from(u16::from_ne_bytes(b)) << 16))
+                });
+            }
+            Element::F32 => self.read(rows, target, |b| F::from_f32(f32::from_ne_bytes(b))),
+            Element::F64 => self.read(rows, target, |b| F::from_f64(f64::from_ne_bytes(b))),
+            Element::I8 => self.read(rows, target, |b| F::from_f64(f64::from(i8::from_ne_bytes(b)))),
+            Element::I16 => self.read(rows, target, |b| F::from_f64(f64::from(i16::from_ne_bytes(b)))),
+            Element::I32 => self.read(rows, target, |b| F::from_f64(f64::from(i32::from_ne_bytes(b)))),
+            Element::I64 => self.read(rows, target, |b| F::from_f64(i64::from_ne_bytes(b) as f64)),
+            Element::U8 => self.read(rows, target, |b| F::from_f64(f64::from(u8::from_ne_bytes(b)))),
+            Element::U16 => self.read(rows, target, |b| F::from_f64(f64::from(u16::from_ne_bytes(b)))),
+            Element::U32 => self.read(rows, target, |b| F::from_f64(f64::from(u32::from_ne_bytes(b)))),
+            Element::U64 => self.read(rows, target, |b| F::from_f64(u64::from_ne_bytes(b) as f64)),
+        }
+    }
+}
+
+/// float16 to float32 without branches, so that loops over it turn into vector code; the conversion of
+/// the crate `half` asks for the processor's features at every element.
+#[inline(always)]
+fn widen(bits: u16) -> f32 {
+    let magnitude = u32::from(bits & 0x7fff) << 13;
+    // The exponent moves from bias 15 to 127; a product does that for subnormals too.
+    let scaled = f32::from_bits(magnitude) * f32::from_bits((254 - 15) << 23);
+    let special = if magnitude >= 0x7c00 << 13 { 0xff << 23 } else { 0 };
+    f32::from_bits(scaled.to_bits() | special | u32::from(bits & 0x8000) << 16)
 }
 
 impl<F: Float> Rows<F> for Table {
@@ -211,20 +258,63 @@ impl<F: Float> Rows<F> for Table {
         self.n_labels
     }
 
-    fn row<'a>(&'a self, index: usize, scratch: &'a mut Vec<F>) -> Result<&'a [F], Error> {
-        let row = self.source_row(index);
-        let element = if size_of::<F>() == 4 { Element::F32 } else { Element::F64 };
-        if let Some(lent) = self.lent(row, element) {
-            return Ok(lent);
+    #[inline(always)]
+    fn group<'a>(
+        &'a self,
+        first: usize,
+        count: usize,
+        scratch: &'a mut Vec<F>,
+    ) -> Result<[&'a [F]; GROUP], Error> {
+        let rows: [usize; GROUP] =
+            std::array::from_fn(|i| self.source_row(first + if i < count { i } else { 0 }));
+        if let Some(head) = self.lent(rows[0]) {
+            let mut group = [head; GROUP];
+            let mut all = true;
+            for i in 1..count {
+                match self.lent(rows[i]) {
+                    Some(row) => group[i] = row,
+                    None => all = false, // a row stride that is no multiple of the element
+                }
+            }
+            if all {
+                return Ok(group);
+            }
         }
-        self.converted(row, scratch);
+        scratch.resize(count * self.n_labels, F::ZERO);
+        self.convert(&rows[..count], scratch);
         if self.probabilities {
-            log_probabilities(scratch, row)?;
+            for (row, &position) in scratch.chunks_exact_mut(self.n_labels).zip(&rows) {
+                log_probabilities(row, position)?;
+            }
         }
-        Ok(scratch)
+        Ok(lend(scratch, self.n_labels))
     }
 
     fn position(&self, index: usize) -> usize {
         self.source_row(index)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn float16_widens_exactly() {
+        for bits in 0..=u16::MAX {
+            let (sign, exponent, mantissa) = (bits >> 15, (bits >> 10) & 31, f64::from(bits & 1023));
+            let magnitude = match exponent {
+                0 => mantissa * 2.0_f64.powi(-24),
+                31 if mantissa == 0.0 => f64::INFINITY,
+                31 => f64::NAN,
+                e => (1.0 + mantissa / 1024.0) * 2.0_f64.powi(i32::from(e) - 15),
+            };
+            let expected = if sign == 1 { -magnitude } else { magnitude } as f32;
+            let found = widen(bits);
+            assert!(
+                found.to_bits() == expected.to_bits() || (found.is_nan() && expected.is_nan()),
+                "{bits:x}"
+            );
+        }
     }
 }

@@ -12,12 +12,12 @@ use pyo3::prelude::*;
 
 use super::arrays::Table;
 use super::enter::{Interrupt, enter};
-use crate::batch::{self, Measure, Request};
+use crate::batch::{self, Measure};
 use crate::error::Error;
-use crate::float::Float;
-use crate::kernel::{Randomness, Uniforms};
 use crate::scoring::{Reweight, Scale, Score, Scoring};
+use crate::sets;
 use crate::threads::Plan;
+use crate::uniform::{Randomness, Uniforms};
 
 type Scores1<'py> = Bound<'py, PyArray1<f64>>;
 type Scores2<'py> = Bound<'py, PyArray2<f64>>;
@@ -54,6 +54,16 @@ impl PyScoring {
             }
         };
         Ok(Self(Scoring::new(score, Reweight::new(gamma, power)?, temperature)?))
+    }
+
+    /// Immutable, so its copies are itself.
+    fn __copy__(slf: Py<Self>) -> Py<Self> {
+        slf
+    }
+
+    #[pyo3(signature = (_memo, /))]
+    fn __deepcopy__(slf: Py<Self>, _memo: &Bound<'_, PyAny>) -> Py<Self> {
+        slf
     }
 }
 
@@ -101,7 +111,18 @@ fn scale(ranked: bool) -> Scale {
 }
 
 fn plan(n_threads: Option<usize>, interrupt: Interrupt<'_>) -> Plan<'_> {
-    Plan { n_threads, interrupt, passes: 1 }
+    Plan { n_threads, interrupt }
+}
+
+/// A result of `rows` times `columns` elements; an error, not an abort, when there is no room for it.
+fn room<T: Clone + Default>(rows: usize, columns: usize) -> Result<Vec<T>, Error> {
+    let size = size_of::<T>();
+    let elements = rows.checked_mul(columns).filter(|n| n.checked_mul(size).is_some());
+    let elements = elements.ok_or(Error::Memory { elements: usize::MAX, size })?;
+    let mut out = Vec::new();
+    out.try_reserve_exact(elements).map_err(|_| Error::Memory { elements, size })?;
+    out.resize(elements, T::default());
+    Ok(out)
 }
 
 /// Evaluates `$call` with `$float` standing for the computing type of `$table`.
@@ -136,7 +157,7 @@ pub(super) fn uncertainty<'py>(
     let table = table(logits, &None, probabilities)?;
     let out = enter(py, table.elements(), |interrupt| {
         let plan = plan(n_threads, interrupt);
-        let mut out = vec![0.0; table.len()];
+        let mut out = room(table.len(), 1)?;
         in_computing_type!(table, F => batch::uncertainty::<F, _>(&table, measure, &plan, &mut out))?;
         Ok(out)
     })?;
@@ -159,7 +180,7 @@ pub(super) fn softmax<'py>(
     let reweight = Reweight::new(gamma, power)?;
     in_computing_type!(table, F => {
         let out = enter(py, table.elements(), |interrupt| {
-            let mut out = vec![F::ZERO; table.elements()];
+            let mut out = room::<F>(table.len(), table.shape().1)?;
             batch::softmax::<F, _>(&table, reweight, temperature, &plan(n_threads, interrupt), &mut out)?;
             Ok(out)
         })?;
@@ -191,7 +212,7 @@ pub(super) fn ranks<'py>(
     let labels = contiguous("labels", &labels)?;
     let out = enter(py, table.elements(), |interrupt| {
         let plan = plan(n_threads, interrupt);
-        let mut out = vec![0; table.len()];
+        let mut out = room(table.len(), 1)?;
         in_computing_type!(table, F => batch::ranks::<F, _>(&table, labels, &plan, &mut out))?;
         Ok(out)
     })?;
@@ -218,11 +239,13 @@ pub(super) fn label_scores<'py>(
     let labels = contiguous("labels", &labels)?;
     let candidates = &scorings(&candidates);
     let randomness = randomness(seed, u.as_ref(), row_ids.as_ref())?;
-    let request = Request { candidates, scale: scale(ranked), randomness };
+    let scale = scale(ranked);
     let out = enter(py, table.elements().saturating_mul(candidates.len()), |interrupt| {
         let plan = plan(n_threads, interrupt);
-        let mut out = vec![0.0; table.len() * candidates.len()];
-        in_computing_type!(table, F => batch::label_scores::<F, _>(&table, labels, &request, &plan, &mut out))?;
+        let mut out = room(candidates.len(), table.len())?;
+        in_computing_type!(table, F => {
+            batch::label_scores::<F, _>(&table, labels, candidates, scale, &randomness, &plan, &mut out)
+        })?;
         Ok(out)
     })?;
     matrix(py, out, (candidates.len(), table.len()))
@@ -243,13 +266,12 @@ pub(super) fn all_scores<'py>(
     n_threads: Option<usize>,
 ) -> PyResult<Scores2<'py>> {
     let table = table(logits, &None, probabilities)?;
-    let candidates = &[scoring.0];
+    let (scoring, scale) = (scoring.0, scale(ranked));
     let randomness = randomness(seed, u.as_ref(), row_ids.as_ref())?;
-    let request = Request { candidates, scale: scale(ranked), randomness };
     let out = enter(py, table.elements(), |interrupt| {
         let plan = plan(n_threads, interrupt);
-        let mut out = vec![0.0; table.elements()];
-        in_computing_type!(table, F => batch::all_scores::<F, _>(&table, &request, &plan, &mut out))?;
+        let mut out = room(table.len(), table.shape().1)?;
+        in_computing_type!(table, F => batch::all_scores::<F, _>(&table, &scoring, scale, &randomness, &plan, &mut out))?;
         Ok(out)
     })?;
     matrix(py, out, table.shape())
@@ -270,14 +292,15 @@ pub(super) fn p_values<'py>(
     n_threads: Option<usize>,
 ) -> PyResult<Scores2<'py>> {
     let table = table(logits, &None, probabilities)?;
-    let candidates = &[scoring.0];
+    let scoring = scoring.0;
     let randomness = randomness(seed, None, row_ids.as_ref())?;
-    let request = Request { candidates, scale: Scale::Ranked, randomness };
     let sorted = contiguous("sorted_scores", &sorted_scores)?;
     let out = enter(py, table.elements(), |interrupt| {
         let plan = plan(n_threads, interrupt);
-        let mut out = vec![0.0; table.elements()];
-        in_computing_type!(table, F => batch::p_values::<F, _>(&table, &request, sorted, smoothed, &plan, &mut out))?;
+        let mut out = room(table.len(), table.shape().1)?;
+        in_computing_type!(table, F => {
+            batch::p_values::<F, _>(&table, &scoring, sorted, smoothed, &randomness, &plan, &mut out)
+        })?;
         Ok(out)
     })?;
     matrix(py, out, table.shape())
@@ -299,12 +322,13 @@ pub(super) fn predict_sets<'py>(
     n_threads: Option<usize>,
 ) -> PyResult<Compressed<'py>> {
     let table = table(logits, &None, probabilities)?;
-    let candidates = &[scoring.0];
+    let scoring = scoring.0;
     let randomness = randomness(seed, u.as_ref(), row_ids.as_ref())?;
-    let request = Request { candidates, scale: Scale::Ranked, randomness };
     let sets = enter(py, table.elements(), |interrupt| {
         let plan = plan(n_threads, interrupt);
-        in_computing_type!(table, F => batch::predict_sets::<F, _>(&table, &request, threshold, allow_empty, &plan))
+        in_computing_type!(table, F => {
+            sets::predict_sets::<F, _>(&table, &scoring, threshold, allow_empty, &randomness, &plan)
+        })
     })?;
     Ok((Array1::from_vec(sets.offsets).into_pyarray(py), Array1::from_vec(sets.labels).into_pyarray(py)))
 }
@@ -326,12 +350,11 @@ pub(super) fn count_pairs<'py>(
     let table = table(logits, &rows, probabilities)?;
     let candidates = &scorings(&candidates);
     let randomness = randomness(seed, None, row_ids.as_ref())?;
-    let request = Request { candidates, scale: Scale::Ranked, randomness };
     let thresholds =
         thresholds.as_slice().map_err(|_| PyValueError::new_err("thresholds must be contiguous"))?;
     let counts = enter(py, table.elements().saturating_mul(candidates.len()), |interrupt| {
         let plan = plan(n_threads, interrupt);
-        in_computing_type!(table, F => batch::count_pairs::<F, _>(&table, &request, thresholds, &plan))
+        in_computing_type!(table, F => sets::count_pairs::<F, _>(&table, candidates, thresholds, &randomness, &plan))
     })?;
     matrix(py, counts, (candidates.len(), thresholds.len() / candidates.len()))
 }
@@ -366,14 +389,17 @@ pub(super) fn mask<'py>(
 ) -> PyResult<Bound<'py, PyArray2<bool>>> {
     let (offsets, labels) = (contiguous("offsets", &offsets)?, contiguous("labels", &labels)?);
     let n_rows = offsets.len().saturating_sub(1);
-    let mask = enter(py, n_rows * n_labels, |_| {
-        let mut mask = vec![false; n_rows * n_labels];
+    let mask = enter(py, n_rows.saturating_mul(n_labels), |_| {
+        let mut mask = room(n_rows, n_labels)?;
         for (row, bounds) in mask.chunks_exact_mut(n_labels.max(1)).zip(offsets.windows(2)) {
-            let set = labels.get(bounds[0] as usize..bounds[1] as usize).unwrap_or(&[]);
+            let range =
+                usize::try_from(bounds[0]).unwrap_or(usize::MAX)..usize::try_from(bounds[1]).unwrap_or(0);
+            let set = labels
+                .get(range)
+                .ok_or_else(|| Error::argument("indptr", "offsets into indices", bounds[1]))?;
             for &label in set {
-                if let Some(cell) = row.get_mut(label as usize) {
-                    *cell = true;
-                }
+                let cell = usize::try_from(label).ok().and_then(|label| row.get_mut(label));
+                *cell.ok_or_else(|| Error::argument("indices", "labels below n_labels", label))? = true;
             }
         }
         Ok(mask)

@@ -4,7 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 
 use pyo3::create_exception;
-use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::exceptions::{PyMemoryError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 
 use crate::error::Error;
@@ -21,6 +21,7 @@ impl From<Error> for PyErr {
         let text = error.to_string();
         match error {
             Error::Internal(_) => InternalError::new_err(text),
+            Error::Memory { .. } => PyMemoryError::new_err(text),
             _ => PyValueError::new_err(text),
         }
     }

@@ -8,6 +8,8 @@ use pyo3::prelude::*;
 
 #[pymodule]
 mod _core {
+    use pyo3::prelude::*;
+
     #[pymodule_export]
     use super::calls::{
         PyScoring, all_scores, available_threads, conformal_rank, count_pairs, kth_smallest, label_scores,
@@ -15,6 +17,15 @@ mod _core {
     };
     #[pymodule_export]
     use super::enter::InternalError;
+
+    /// Loads NumPy's C interface now: a signal that arrives while it is loaded by a first call would
+    /// turn into a panic there.
+    #[pymodule_init]
+    #[allow(clippy::unnecessary_wraps, reason = "the signature of an initialiser")]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        numpy::PyArray1::<f64>::zeros(module.py(), 0, false);
+        Ok(())
+    }
 
     #[pymodule_export]
     const GENERATOR: &str = crate::GENERATOR;

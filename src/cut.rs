@@ -1,0 +1,381 @@
+//! Where a row's set ends, without scoring every label.
+//!
+//! Scores rise with rank, so a set is a run of the first labels, up to the last bits of rounding. Labels
+//! are taken by rank, in an order that is sorted only as far as the set reaches. For each, a bound or an
+//! approximation of its score with a margin that covers every rounding says in or out; only a label
+//! within the margin of the threshold is scored by the definition, [`View::label_score`]. The first
+//! label that is out by more than the margin ends the set: all later ones are out as well.
+//!
+//! Bounds for APS, with `left = (1 - U) f_y + (mass after y)`, so that `S = -log left` and
+//! `f_y (1 - U) <= left <= f_y (1 - U + K - r)`: a label is in if `beta d + log Z - log(1 - U) <= q`, out
+//! if `beta d + log Z - log K > q`, both linear in the logit. In between, `left` is the exact total less
+//! the exact sum so far. For THR the score is a function of `f_y`, hence of the logit, alone.
+//!
+//! Margins. A term's relative error is below 60 * 2^-24 * log 2 plus 2 * 2^-24 (float32: the product in
+//! the exponent and the polynomial), and sums add half a quantum a label: 3e-6 in all where sums are not
+//! tiny. The definition has the same sources. The margins below are more than ten times that.
+
+use crate::elementary::{exp, ln, ln_1p};
+use crate::float::Float;
+use crate::kernel::View;
+use crate::masses::Sharpness;
+use crate::scoring::{Scale, Score, Scoring};
+use crate::sum::{quanta, sum_terms};
+
+/// Labels by rank, sorted as far as asked for.
+#[derive(Debug, Default)]
+pub(crate) struct TopLabels<F: Float> {
+    keys: Vec<F::Key>,
+    sorted: usize,
+}
+
+/// Labels that are sorted at first; each further step doubles them.
+const FIRST_SORTED: usize = 16;
+
+impl<F: Float> TopLabels<F> {
+    /// Takes the labels of a row whose logits are at least `floor` and possible.
+    #[inline(always)]
+    pub(crate) fn take(&mut self, row: &[F], floor: F) {
+        self.sorted = 0;
+        self.keys.clear();
+        if floor == F::NEG_INFINITY {
+            let possible = row.iter().enumerate().filter(|(_, z)| **z > F::NEG_INFINITY);
+            self.keys.extend(possible.map(|(label, &z)| F::key(z, label as u32)));
+            return;
+        }
+        // Most labels fall below the floor, sixteen at a time.
+        for (chunk, group) in row.chunks(16).enumerate() {
+            let any = group.iter().fold(false, |any, &z| any | (z >= floor));
+            if any {
+                for (i, &z) in group.iter().enumerate() {
+                    if z >= floor {
+                        self.keys.push(F::key(z, (16 * chunk + i) as u32));
+                    }
+                }
+            }
+        }
+    }
+
+    /// The label of a rank counted from 0, and its logit.
+    #[inline(always)]
+    fn get(&mut self, i: usize) -> Option<(u32, F)> {
+        while i >= self.sorted {
+            if self.sorted == self.keys.len() {
+                return None;
+            }
+            self.extend();
+        }
+        Some(F::from_key(self.keys[i]))
+    }
+
+    fn extend(&mut self) {
+        let rest = &mut self.keys[self.sorted..];
+        let step = self.sorted.max(FIRST_SORTED).min(rest.len());
+        if step < rest.len() {
+            rest.select_nth_unstable(step);
+        }
+        rest[..step].sort_unstable();
+        self.sorted += step;
+    }
+
+    /// The top label of a row.
+    pub(crate) fn first(&mut self, row: &[F]) -> u32 {
+        self.take(row, F::NEG_INFINITY);
+        self.keys.iter().min().map_or(0, |&key| F::from_key(key).0)
+    }
+}
+
+/// What is known of a label before its score is computed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verdict {
+    In,
+    Out,
+    /// Within the margin of the threshold: the definition decides.
+    Edge,
+}
+
+/// In below `low`, out above `high`, at the edge between.
+#[inline(always)]
+fn verdict(value: f64, low: f64, high: f64) -> Verdict {
+    if value < low {
+        Verdict::In
+    } else if value > high {
+        Verdict::Out
+    } else {
+        Verdict::Edge
+    }
+}
+
+/// A candidate with its threshold.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Cut<'a> {
+    pub(crate) scoring: &'a Scoring,
+    threshold: f64,
+    n_labels: usize,
+    /// `exp(-q)` for aps, `exp(q)` for thr.
+    bound: f64,
+}
+
+impl<'a> Cut<'a> {
+    pub(crate) fn new(scoring: &'a Scoring, threshold: f64, n_labels: usize) -> Self {
+        let bound = exp(if scoring.score == Score::Thr { threshold } else { -threshold });
+        Self { scoring, threshold, n_labels, bound }
+    }
+
+    /// The labels of the set, by rank, given to `each`.
+    #[inline(always)]
+    pub(crate) fn labels<F: Float>(&self, view: &View<'_, F>, top: &mut TopLabels<F>, each: impl FnMut(u32)) {
+        top.take(view.row, F::NEG_INFINITY);
+        self.walk(view, top, each);
+    }
+
+    /// The same for labels that were taken before.
+    #[inline(always)]
+    pub(crate) fn walk<F: Float>(
+        &self,
+        view: &View<'_, F>,
+        top: &mut TopLabels<F>,
+        mut each: impl FnMut(u32),
+    ) {
+        if self.threshold == f64::INFINITY {
+            // Every label, the impossible ones last.
+            let mut i = 0;
+            while let Some((label, _)) = top.get(i) {
+                each(label);
+                i += 1;
+            }
+            let impossible = view.row.iter().enumerate().filter(|(_, z)| **z == F::NEG_INFINITY);
+            impossible.for_each(|(label, _)| each(label as u32));
+            return;
+        }
+        let mut judge = Judge::new(self, view);
+        let mut i = 0;
+        while let Some((label, logit)) = top.get(i) {
+            let verdict = judge.next(logit, i + 1);
+            let is_in = match verdict {
+                Verdict::In => true,
+                Verdict::Out => return,
+                Verdict::Edge => {
+                    view.label_score(label as usize, self.scoring, Scale::Ranked) <= self.threshold
+                }
+            };
+            if is_in {
+                each(label);
+            }
+            i += 1;
+        }
+    }
+}
+
+/// Judges the labels of one row in the order of their ranks.
+struct Judge<'a, 'b, F> {
+    cut: &'a Cut<'a>,
+    view: &'a View<'b, F>,
+    sharpness: Sharpness<F>,
+    /// Exact sums relative to the maximum: of all labels, and of those seen.
+    total: i128,
+    seen: i128,
+    /// `Z`.
+    z: f64,
+    /// Distances from the maximum within which a label is in, and beyond which it is out.
+    in_distance: f64,
+    out_distance: f64,
+    /// SAPS: the top label's masses.
+    top: Option<crate::score::Masses>,
+}
+
+impl<'a, 'b, F: Float> Judge<'a, 'b, F> {
+    #[inline(always)]
+    fn new(cut: &'a Cut<'a>, view: &'a View<'b, F>) -> Self {
+        let scoring = cut.scoring;
+        let sharpness = view.sharpness(scoring);
+        let mut judge = Self {
+            cut,
+            view,
+            sharpness,
+            total: 0,
+            seen: 0,
+            z: 1.0,
+            in_distance: f64::NEG_INFINITY,
+            out_distance: f64::INFINITY,
+            top: None,
+        };
+        if scoring.is_limit() {
+            return judge;
+        }
+        let (q, beta) = (cut.threshold, sharpness.beta);
+        let margin = F::MARGIN * (1.0 + q.abs());
+        match scoring.score {
+            Score::Thr | Score::Aps | Score::Raps { .. } => {
+                judge.total = sum_terms(view.row, view.scan.max, sharpness.scale);
+                judge.z = F::sum_to_f64(judge.total);
+                let log_z = ln(judge.z);
+                if scoring.score == Score::Aps {
+                    judge.in_distance = (q - margin - log_z + ln(1.0 - view.u)) / beta;
+                    judge.out_distance = (q + margin - log_z + ln(cut.n_labels as f64)) / beta;
+                } else if scoring.score == Score::Thr {
+                    // g <= q means f_y >= 1 / (1 + e^q); log(1 + e^q) = q + log1p(e^-q).
+                    let log_odds = if q > 0.0 { q + ln_1p(exp(-q)) } else { ln_1p(exp(q)) };
+                    judge.in_distance = (log_odds - log_z - 2.0 * margin) / beta;
+                    judge.out_distance = (log_odds - log_z + 2.0 * margin) / beta;
+                }
+            }
+            Score::Saps { .. } => judge.top = Some(view.top_masses(&sharpness)),
+            Score::Rank => {}
+        }
+        judge
+    }
+
+    /// The next label, of the given 1-based rank.
+    #[inline(always)]
+    fn next(&mut self, logit: F, rank: usize) -> Verdict {
+        let (view, q) = (self.view, self.cut.threshold);
+        let scoring = self.cut.scoring;
+        if scoring.is_limit() {
+            let exact = view.limit(scoring, logit, rank, Scale::Ranked);
+            return if exact <= q { Verdict::In } else { Verdict::Out };
+        }
+        if let Some(masses) = self.top {
+            let exact = view.score(scoring.score, Scale::Ranked, masses, rank);
+            return if exact <= q { Verdict::In } else { Verdict::Out };
+        }
+        let distance = view.scan.max.to_f64() - logit.to_f64();
+        let own = quanta(logit, view.scan.max, self.sharpness.scale);
+        self.seen += own;
+        match scoring.score {
+            Score::Rank => {
+                // |g / (2 (1 + |g|))| <= 1/2.
+                verdict(rank as f64, q - 0.5, q + 0.5)
+            }
+            Score::Thr if rank == 1 => {
+                // f_1 is near 1 where its distance says nothing: from the mass of the others.
+                let others = F::sum_to_f64(self.total - own);
+                self.by_mass(-others, -self.cut.bound)
+            }
+            Score::Thr => verdict(distance, self.in_distance, self.out_distance),
+            Score::Aps => {
+                if distance < self.in_distance {
+                    return Verdict::In;
+                }
+                if distance > self.out_distance {
+                    return Verdict::Out;
+                }
+                self.by_mass(self.left(own), self.cut.bound * self.z)
+            }
+            Score::Raps { penalty, k_reg } => {
+                let p = penalty * (rank as f64 - f64::from(k_reg)).max(0.0);
+                let left = self.left(own);
+                let margin = F::MARGIN * left / self.z + self.quantisation() + 2e-9 * (1.0 + q.abs());
+                verdict(p - left / self.z, q - margin, q + margin)
+            }
+            Score::Saps { .. } => Verdict::Edge,
+        }
+    }
+
+    /// `(1 - U) f_y` and the mass after y, times Z: differences are taken of integers.
+    #[inline(always)]
+    fn left(&self, own: i128) -> f64 {
+        (1.0 - self.view.u).mul_add(F::sum_to_f64(own), F::sum_to_f64(self.total - self.seen))
+    }
+
+    /// In if `mass` is clearly above `needed`, out if clearly below.
+    #[inline(always)]
+    fn by_mass(&self, mass: f64, needed: f64) -> Verdict {
+        let margin = F::MARGIN * mass.abs() + self.quantisation();
+        verdict(-mass, -needed - margin, -needed + margin)
+    }
+
+    /// What rounding every term to the quantum can add up to, with room to spare.
+    #[inline(always)]
+    fn quantisation(&self) -> f64 {
+        4.0 * self.cut.n_labels as f64 * F::QUANTUM
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::{Candidates, Workspace};
+    use crate::scoring::Reweight;
+    use crate::uniform::{Randomness, Uniforms};
+    use proptest::prelude::*;
+
+    /// The set by the definition: every label scored, those at most the threshold kept.
+    fn naive<F: Float>(view: &View<'_, F>, scoring: &Scoring, threshold: f64) -> Vec<u32> {
+        let mut labels = Vec::new();
+        view.all_scores(&mut Workspace::default(), scoring, Scale::Ranked, |label, score| {
+            if score <= threshold {
+                labels.push(label);
+            }
+        });
+        labels
+    }
+
+    fn check<F: Float>(row: &[F], scoring: &Scoring, u: f64, pick: usize) {
+        let list = [*scoring];
+        let candidates = Candidates::new(&list);
+        let randomness = Randomness { uniforms: Uniforms::Fixed(u), ..Randomness::default() };
+        let view = View::of(row, 0, 0, &candidates, &randomness).unwrap();
+        let score = view.label_score(pick % row.len(), scoring, Scale::Ranked);
+        // Thresholds that are scores, just beside them, and far away.
+        let near = [score, score.next_up(), score.next_down(), score + 1e-6, score - 1e-6, score * 1.001];
+        for threshold in near.into_iter().chain([-1.0, 0.0, 0.5, 3.0, 700.0, 1e5]) {
+            let mut found = Vec::new();
+            Cut::new(scoring, threshold, row.len())
+                .labels(&view, &mut TopLabels::default(), |l| found.push(l));
+            assert_eq!(found, naive(&view, scoring, threshold), "threshold {threshold}");
+        }
+    }
+
+    fn logit() -> impl Strategy<Value = f64> {
+        prop_oneof![
+            8 => -12.0_f64..12.0,
+            2 => (-4_i32..4).prop_map(f64::from),
+            1 => -700.0_f64..0.0,
+            1 => Just(f64::NEG_INFINITY),
+        ]
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(400))]
+        #[test]
+        fn sets_are_those_of_the_definition(
+            mut row in prop::collection::vec(logit(), 0..90),
+            u in prop_oneof![0.0_f64..1.0, Just(0.0), Just(1.0)],
+            gamma in prop_oneof![Just(0.0), Just(1.0)],
+            power in prop_oneof![Just(0.0), Just(1.0)],
+            log_t in -8.0_f64..8.0,
+            pick in 0_usize..100,
+            penalty in prop_oneof![Just(0.0), Just(0.1), Just(0.001)],
+        ) {
+            row.push(0.25);
+            let narrow: Vec<f32> = row.iter().map(|&z| z as f32).collect();
+            let reweight = Reweight::new(gamma, power).unwrap();
+            let raps = Score::Raps { penalty, k_reg: 2 };
+            for score in [Score::Thr, Score::Aps, raps, Score::Saps { weight: 0.2 }, Score::Rank] {
+                for temperature in [log_t.exp2(), 0.0, f64::INFINITY] {
+                    if let Ok(scoring) = Scoring::new(score, reweight, temperature) {
+                        check(&row, &scoring, u, pick);
+                        check(&narrow, &scoring, u, pick);
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn orders_are_extended_as_needed() {
+        let row: Vec<f32> = (0..1000).map(|i| ((i * 7919) % 499) as f32).collect();
+        let mut top = TopLabels::default();
+        top.take(&row, f32::NEG_INFINITY);
+        let mut expected: Vec<u32> = (0..1000).collect();
+        expected.sort_by(|&a, &b| row[b as usize].total_cmp(&row[a as usize]).then(a.cmp(&b)));
+        for (i, &label) in expected.iter().enumerate() {
+            assert_eq!(top.get(i).unwrap().0, label);
+        }
+        assert!(top.get(1000).is_none());
+        assert_eq!(top.first(&row), expected[0]);
+        top.take(&row, 490.0);
+        assert_eq!(top.keys.len(), row.iter().filter(|z| **z >= 490.0).count());
+    }
+}
