@@ -125,18 +125,29 @@ impl<'a> Cut<'a> {
     /// The labels of the set, by rank, given to `each`.
     #[inline(always)]
     pub(crate) fn labels<F: Float>(&self, view: &View<'_, F>, top: &mut TopLabels<F>, each: impl FnMut(u32)) {
-        top.take(view.row, F::NEG_INFINITY);
-        self.walk(view, top, each);
+        let mut judge = Judge::new(self, view);
+        // A logarithm a row is worth it where it spares ordering many labels.
+        let floor = if self.n_labels > 64 { judge.floor() } else { F::NEG_INFINITY };
+        top.take(view.row, floor);
+        self.walk(&mut judge, top, each);
     }
 
-    /// The same for labels that were taken before.
+    /// How many labels the set has, with labels taken before.
     #[inline(always)]
-    pub(crate) fn walk<F: Float>(
+    pub(crate) fn count<F: Float>(&self, view: &View<'_, F>, top: &mut TopLabels<F>) -> u64 {
+        let mut count = 0;
+        self.walk(&mut Judge::new(self, view), top, |_| count += 1);
+        count
+    }
+
+    #[inline(always)]
+    fn walk<F: Float>(
         &self,
-        view: &View<'_, F>,
+        judge: &mut Judge<'_, '_, F>,
         top: &mut TopLabels<F>,
         mut each: impl FnMut(u32),
     ) {
+        let view = judge.view;
         if self.threshold == f64::INFINITY {
             // Every label, the impossible ones last.
             let mut i = 0;
@@ -148,11 +159,9 @@ impl<'a> Cut<'a> {
             impossible.for_each(|(label, _)| each(label as u32));
             return;
         }
-        let mut judge = Judge::new(self, view);
         let mut i = 0;
         while let Some((label, logit)) = top.get(i) {
-            let verdict = judge.next(logit, i + 1);
-            let is_in = match verdict {
+            let is_in = match judge.next(logit, i + 1) {
                 Verdict::In => true,
                 Verdict::Out => return,
                 Verdict::Edge => {
@@ -177,9 +186,9 @@ struct Judge<'a, 'b, F> {
     seen: i128,
     /// `Z`.
     z: f64,
-    /// Distances from the maximum within which a label is in, and beyond which it is out.
-    in_distance: f64,
-    out_distance: f64,
+    /// Distances from the maximum within which a label is in, and beyond which it is out; computed when
+    /// masses do not decide.
+    distances: Option<(f64, f64)>,
     /// SAPS: the top label's masses.
     top: Option<crate::score::Masses>,
 }
@@ -189,41 +198,60 @@ impl<'a, 'b, F: Float> Judge<'a, 'b, F> {
     fn new(cut: &'a Cut<'a>, view: &'a View<'b, F>) -> Self {
         let scoring = cut.scoring;
         let sharpness = view.sharpness(scoring);
-        let mut judge = Self {
-            cut,
-            view,
-            sharpness,
-            total: 0,
-            seen: 0,
-            z: 1.0,
-            in_distance: f64::NEG_INFINITY,
-            out_distance: f64::INFINITY,
-            top: None,
-        };
-        if scoring.is_limit() {
+        let mut judge = Self { cut, view, sharpness, total: 0, seen: 0, z: 1.0, distances: None, top: None };
+        if scoring.is_limit() || cut.threshold == f64::INFINITY {
             return judge;
         }
-        let (q, beta) = (cut.threshold, sharpness.beta);
-        let margin = F::MARGIN * (1.0 + q.abs());
         match scoring.score {
             Score::Thr | Score::Aps | Score::Raps { .. } => {
                 judge.total = sum_terms(view.row, view.scan.max, sharpness.scale);
                 judge.z = F::sum_to_f64(judge.total);
-                let log_z = ln(judge.z);
-                if scoring.score == Score::Aps {
-                    judge.in_distance = (q - margin - log_z + ln(1.0 - view.u)) / beta;
-                    judge.out_distance = (q + margin - log_z + ln(cut.n_labels as f64)) / beta;
-                } else if scoring.score == Score::Thr {
-                    // g <= q means f_y >= 1 / (1 + e^q); log(1 + e^q) = q + log1p(e^-q).
-                    let log_odds = if q > 0.0 { q + ln_1p(exp(-q)) } else { ln_1p(exp(q)) };
-                    judge.in_distance = (log_odds - log_z - 2.0 * margin) / beta;
-                    judge.out_distance = (log_odds - log_z + 2.0 * margin) / beta;
-                }
             }
             Score::Saps { .. } => judge.top = Some(view.top_masses(&sharpness)),
             Score::Rank => {}
         }
         judge
+    }
+
+    /// Distances by the bounds that are linear in the logit.
+    #[inline(always)]
+    fn distances(&mut self) -> (f64, f64) {
+        if let Some(known) = self.distances {
+            return known;
+        }
+        let (q, beta) = (self.cut.threshold, self.sharpness.beta);
+        let margin = F::MARGIN * (1.0 + q.abs());
+        let log_z = ln(self.z);
+        let distances = match self.cut.scoring.score {
+            Score::Aps => {
+                let inner = (q - margin - log_z + ln(1.0 - self.view.u)) / beta;
+                (inner, (q + margin - log_z + ln(self.cut.n_labels as f64)) / beta)
+            }
+            Score::Thr => {
+                // g <= q means f_y >= 1 / (1 + e^q); log(1 + e^q) = q + log1p(e^-q).
+                let log_odds = if q > 0.0 { q + ln_1p(exp(-q)) } else { ln_1p(exp(q)) };
+                ((log_odds - log_z - 2.0 * margin) / beta, (log_odds - log_z + 2.0 * margin) / beta)
+            }
+            _ => (f64::NEG_INFINITY, f64::INFINITY),
+        };
+        self.distances = Some(distances);
+        distances
+    }
+
+    /// A logit below which no label is in the set.
+    #[inline(always)]
+    fn floor(&mut self) -> F {
+        let is_linear = matches!(self.cut.scoring.score, Score::Aps | Score::Thr);
+        if !is_linear || self.cut.scoring.is_limit() || self.cut.threshold == f64::INFINITY {
+            return F::NEG_INFINITY;
+        }
+        let (_, outer) = self.distances();
+        // The top label is always looked at; NaN, at infinite beta, keeps all.
+        let floor = F::from_f64(self.view.scan.max.to_f64() - outer.max(0.0));
+        // One rounding, to float32, may lift it by half a unit in the last place.
+        let slack = F::from_f64(floor.to_f64().abs() * 1e-6);
+        let floor = floor - slack;
+        if floor > F::NEG_INFINITY { floor } else { F::NEG_INFINITY }
     }
 
     /// The next label, of the given 1-based rank.
@@ -252,15 +280,17 @@ impl<'a, 'b, F: Float> Judge<'a, 'b, F> {
                 let others = F::sum_to_f64(self.total - own);
                 self.by_mass(-others, -self.cut.bound)
             }
-            Score::Thr => verdict(distance, self.in_distance, self.out_distance),
+            Score::Thr => {
+                let (inner, outer) = self.distances();
+                verdict(distance, inner, outer)
+            }
             Score::Aps => {
-                if distance < self.in_distance {
-                    return Verdict::In;
+                let by_mass = self.by_mass(self.left(own), self.cut.bound * self.z);
+                if by_mass != Verdict::Edge {
+                    return by_mass;
                 }
-                if distance > self.out_distance {
-                    return Verdict::Out;
-                }
-                self.by_mass(self.left(own), self.cut.bound * self.z)
+                let (inner, outer) = self.distances();
+                verdict(distance, inner, outer)
             }
             Score::Raps { penalty, k_reg } => {
                 let p = penalty * (rank as f64 - f64::from(k_reg)).max(0.0);

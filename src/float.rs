@@ -77,14 +77,18 @@ pub trait Float:
     fn power_of_two(exponent: i32) -> Self;
     /// Adds `value`, in `[0, 1]`, to one lane of an exact sum.
     fn accumulate(value: Self, high: &mut u64, low: &mut u64);
-    /// The words that `value` adds to a lane, free of the anchors that `collect` takes off again.
+    /// The words that `value` adds to a lane, free of anchors.
     fn words(value: Self) -> (u64, u64);
-    /// The integer sum held by lanes that took `count` values, in units of [`Self::QUANTUM`].
-    fn collect(high: u64, low: u64, count: u64) -> i128;
+    /// The words of a lane that took `count` values, free of their anchors.
+    fn without_anchors(high: u64, low: u64, count: u64) -> (u64, u64);
+    /// The integer sum of words, in units of [`Self::QUANTUM`].
+    fn collect(words: (u64, u64)) -> i128;
     /// The unit of exact sums.
     const QUANTUM: f64;
     /// An exact sum as a float: a fixed function of the integer, within one unit in the last place.
     fn sum_to_f64(quanta: i128) -> f64;
+    /// The same for a sum of words; in float32 it must be below 2^13, as sums of that many labels are.
+    fn words_to_f64(words: (u64, u64)) -> f64;
 
     /// The larger; the second when either is NaN.
     #[inline(always)]
@@ -203,19 +207,32 @@ impl Float for f32 {
     }
 
     #[inline(always)]
-    fn collect(high: u64, _low: u64, count: u64) -> i128 {
-        i128::from(high.wrapping_sub(count.wrapping_mul(ANCHOR.to_bits())))
+    fn without_anchors(high: u64, _low: u64, count: u64) -> (u64, u64) {
+        (high.wrapping_sub(count.wrapping_mul(ANCHOR.to_bits())), 0)
+    }
+
+    #[inline(always)]
+    fn collect((high, _low): (u64, u64)) -> i128 {
+        i128::from(high)
     }
 
     #[inline(always)]
     fn sum_to_f64(quanta: i128) -> f64 {
         // Below 2^13 labels the sum always fits 64 bits, whose conversion is one instruction.
-        let value = match u64::try_from(quanta) {
-            Ok(word) => word as f64,
-            Err(_) => quanta as f64,
-        };
-        value * Self::QUANTUM
+        if quanta >> 64 == 0 { Self::words_to_f64((quanta as u64, 0)) } else { large_sum(quanta) }
     }
+
+    #[inline(always)]
+    fn words_to_f64((high, _low): (u64, u64)) -> f64 {
+        high as f64 * Self::QUANTUM
+    }
+}
+
+/// Out of line, or the compiler takes the call for every sum.
+#[cold]
+#[inline(never)]
+fn large_sum(quanta: i128) -> f64 {
+    quanta as f64 * f32::QUANTUM
 }
 
 impl Float for f64 {
@@ -327,10 +344,14 @@ impl Float for f64 {
     }
 
     #[inline(always)]
-    fn collect(high: u64, low: u64, count: u64) -> i128 {
+    fn without_anchors(high: u64, low: u64, count: u64) -> (u64, u64) {
         let high = high.wrapping_sub(count.wrapping_mul(ANCHOR.to_bits()));
-        let low = low.wrapping_sub(count.wrapping_mul(LOW_ANCHOR.to_bits())) as i64;
-        (i128::from(high) << LOW_BITS) + i128::from(low)
+        (high, low.wrapping_sub(count.wrapping_mul(LOW_ANCHOR.to_bits())))
+    }
+
+    #[inline(always)]
+    fn collect((high, low): (u64, u64)) -> i128 {
+        (i128::from(high) << LOW_BITS) + i128::from(low as i64)
     }
 
     #[inline(always)]
@@ -338,6 +359,11 @@ impl Float for f64 {
         // Two words and one rounding each: the library's conversion of 128 bits is a call.
         let (high, low) = ((quanta >> 64) as i64, quanta as u64);
         (high as f64).mul_add(18_446_744_073_709_551_616.0, low as f64) * Self::QUANTUM
+    }
+
+    #[inline(always)]
+    fn words_to_f64(words: (u64, u64)) -> f64 {
+        Self::sum_to_f64(Self::collect(words))
     }
 }
 
@@ -368,10 +394,10 @@ mod tests {
     fn what_the_floor_gives_adds_nothing() {
         let (mut high, mut low) = (0, 0);
         <f32 as Float>::accumulate(<f32 as Float>::exp2(f32::EXPONENT_FLOOR), &mut high, &mut low);
-        assert_eq!(<f32 as Float>::collect(high, low, 1), 0);
+        assert_eq!(f32::without_anchors(high, low, 1), (0, 0));
         let (mut high, mut low) = (0, 0);
         <f64 as Float>::accumulate(<f64 as Float>::exp2(f64::EXPONENT_FLOOR), &mut high, &mut low);
-        assert_eq!(<f64 as Float>::collect(high, low, 1), 0);
+        assert_eq!(f64::without_anchors(high, low, 1), (0, 0));
     }
 
     #[test]

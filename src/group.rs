@@ -13,15 +13,13 @@ use crate::masses::{Place, Sharpness, Sums, label_masses, place};
 use crate::row::{Scan, check_row, entropy_of_sums};
 use crate::rows::GROUP;
 use crate::score::MassLanes;
-use crate::sum::{LANES, Lanes, UnitSums, each_lane, exponent, one, quanta, term, unit_sums};
+use crate::sum::{LANES, Lanes, UnitSums, each_lane, exponent, term, unit_sums};
 
 /// Up to this many labels, sums run across rows.
 const FEW_LABELS: usize = 64;
 
 // A lane of a sum is a row of the group.
 const _: () = assert!(GROUP == LANES);
-
-const NO_SUMS: UnitSums = UnitSums { exponentials: 0.0, weighted: 0.0, squares: 0.0 };
 
 /// Rows, and the same transposed when labels are few.
 #[derive(Debug)]
@@ -121,19 +119,24 @@ impl<'a, F: Float> Group<'a, F> {
     /// [`crate::row::entropy`] of each row.
     #[inline(always)]
     pub(crate) fn entropies(&self, scans: &Scans<F>) -> [f64; GROUP] {
-        let sums = self.unit_sums(scans);
+        let (exponentials, weighted) = self.unit_sums(scans);
         let gap = each_lane!([0.0; GROUP], |i| scans.max[i].to_f64() - scans.second[i].to_f64());
-        each_lane!([0.0; GROUP], |i| entropy_of_sums(gap[i], &sums[i]))
+        each_lane!([0.0; GROUP], |i| {
+            let sums = UnitSums { exponentials: exponentials[i], weighted: weighted[i], squares: 0.0 };
+            entropy_of_sums(gap[i], &sums)
+        })
     }
 
+    /// The first two of [`UnitSums`] for each row.
     #[inline(always)]
-    fn unit_sums(&self, scans: &Scans<F>) -> [UnitSums; GROUP] {
+    fn unit_sums(&self, scans: &Scans<F>) -> ([f64; GROUP], [f64; GROUP]) {
+        let (mut exponentials, mut weighted) = ([0.0; GROUP], [0.0; GROUP]);
         if !self.is_transposed() {
-            let mut sums = [NO_SUMS; GROUP];
             for i in 0..self.count {
-                sums[i] = unit_sums(self.rows[i], scans.second[i], false);
+                let sums = unit_sums(self.rows[i], scans.second[i], false);
+                (exponentials[i], weighted[i]) = (sums.exponentials, sums.weighted);
             }
-            return sums;
+            return (exponentials, weighted);
         }
         let (mut e_lanes, mut d_lanes) = (Lanes::EMPTY, Lanes::EMPTY);
         for column in self.columns {
@@ -149,9 +152,12 @@ impl<'a, F: Float> Group<'a, F> {
             }
         }
         let taken = self.columns.len();
-        each_lane!([NO_SUMS; GROUP], |i| {
-            UnitSums::new::<F>(e_lanes.lane::<F>(i, taken), d_lanes.lane::<F>(i, taken), one::<F>())
-        })
+        let one = F::words(F::exp2(F::ZERO));
+        for i in 0..GROUP {
+            exponentials[i] = F::words_to_f64(minus(e_lanes.words::<F>(i, taken), one));
+            weighted[i] = F::words_to_f64(d_lanes.words::<F>(i, taken)) * std::f64::consts::LN_2;
+        }
+        (exponentials, weighted)
     }
 
     /// [`place`] of each row's label.
@@ -225,11 +231,11 @@ impl<'a, F: Float> Group<'a, F> {
         };
         for i in 0..GROUP {
             // The label itself was counted among the others.
-            let own = quanta(places.logit[i], shift[i], scale[i]);
-            let above = above.lane::<F>(i, 0);
-            let rest = F::sum_to_f64(all.lane::<F>(i, 0) - above - own);
+            let own = F::words(term(places.logit[i], shift[i], scale[i]));
+            let above = above.words::<F>(i, 0);
+            let rest = F::words_to_f64(minus(minus(all.words::<F>(i, 0), above), own));
             let is_above = kind == Sums::Others && places.rank[i] > 1;
-            lanes.above[i] = if is_above { rest } else { F::sum_to_f64(above) };
+            lanes.above[i] = if is_above { rest } else { F::words_to_f64(above) };
             lanes.below[i] = if is_above { 0.0 } else { rest };
             lanes.shift_distance[i] = scans.max[i].to_f64() - shift[i].to_f64();
             lanes.lead[i] = places.logit[i].to_f64() - shift[i].to_f64();
@@ -277,6 +283,12 @@ impl<'a, F: Float> Group<'a, F> {
         }
         (upper, all)
     }
+}
+
+/// The difference of two sums of words.
+#[inline(always)]
+fn minus(a: (u64, u64), b: (u64, u64)) -> (u64, u64) {
+    (a.0.wrapping_sub(b.0), a.1.wrapping_sub(b.1))
 }
 
 /// Whether label k with logit z ranks before the label with logit y.

@@ -6,7 +6,7 @@
 use crate::elementary::exp;
 use crate::error::Error;
 use crate::float::Float;
-use crate::group::{Group, Places};
+use crate::group::{Group, Places, Scans};
 use crate::masses::{Census, Order, Place, Sharpness, Sums, label_masses, place};
 use crate::row::{Scan, entropy};
 use crate::rows::GROUP;
@@ -260,6 +260,46 @@ fn softmax_term<F: Float>(max: f64, z: F, scale: f64, temperature: f64) -> f64 {
     let value = exp(-(d / scale));
     let value = if d == 0.0 || temperature == f64::INFINITY { 1.0 } else { value };
     if z == F::NEG_INFINITY { 0.0 } else { value }
+}
+
+/// What [`View::of`] gives for each row of a group, with scans and entropies taken together.
+#[derive(Debug)]
+pub(crate) struct Views<F> {
+    scans: Scans<F>,
+    entropies: [f64; GROUP],
+}
+
+impl<F: Float> Views<F> {
+    #[inline(always)]
+    pub(crate) fn of(
+        group: &Group<'_, F>,
+        candidates: &Candidates<'_>,
+        position: impl Fn(usize) -> usize,
+    ) -> Result<Self, Error> {
+        let scans = group.scan(position)?;
+        let entropies = if candidates.entropy { group.entropies(&scans) } else { [0.0; GROUP] };
+        Ok(Self { scans, entropies })
+    }
+
+    /// Row i of the group, which is row `index` of the call.
+    #[inline(always)]
+    pub(crate) fn view<'a>(
+        &self,
+        i: usize,
+        row: &'a [F],
+        index: usize,
+        candidates: &Candidates<'_>,
+        randomness: &Randomness<'_>,
+    ) -> Result<View<'a, F>, Error> {
+        let scan = self.scans.scan(i);
+        Ok(View {
+            row,
+            scan,
+            u: randomness.score_uniform(index, scan.words())?,
+            entropy: self.entropies[i],
+            census: candidates.census.then(|| Census::of(row, &scan)),
+        })
+    }
 }
 
 /// Buffers that rows of one thread share.

@@ -12,7 +12,7 @@
 use crate::float::Float;
 use crate::row::Scan;
 use crate::score::{LimitView, Masses};
-use crate::sum::{LANES, quanta, split_terms, sum_terms};
+use crate::sum::{Groups, LANES, Side, quanta, split_terms, sum_terms};
 
 /// beta in the forms that the sums need.
 #[derive(Clone, Copy, Debug)]
@@ -81,24 +81,19 @@ pub(crate) struct Place<F> {
     pub(crate) next: F,
 }
 
-/// How many logits satisfy `before`, and the largest of the others.
+/// How many logits rank before a label with logit `y`, and the largest of the others.
 #[inline(always)]
-fn count_and_next<F: Float>(part: &[F], before: impl Fn(F) -> bool) -> (usize, F) {
+fn count_and_next<F: Float>(part: &[F], side: Side, y: F) -> (usize, F) {
     let mut count = [0_u32; LANES];
     let mut next = [F::NEG_INFINITY; LANES];
-    let mut take = |lane: usize, z: F| {
-        let is_before = before(z);
-        count[lane] += u32::from(is_before);
-        next[lane] = next[lane].larger(if is_before { F::NEG_INFINITY } else { z });
-    };
-    let (groups, rest) = part.as_chunks::<LANES>();
-    for group in groups {
+    let groups = Groups::of(part);
+    for g in 0..groups.count {
+        let group = groups.get(g);
         for lane in 0..LANES {
-            take(lane, group[lane]);
+            let before = side.is_before(group[lane], y);
+            count[lane] += u32::from(before);
+            next[lane] = next[lane].larger(if before { F::NEG_INFINITY } else { group[lane] });
         }
-    }
-    for (lane, &z) in rest.iter().enumerate() {
-        take(lane, z);
     }
     let total = count.iter().map(|&c| c as usize).sum();
     (total, next.into_iter().fold(F::NEG_INFINITY, Float::larger))
@@ -108,8 +103,8 @@ fn count_and_next<F: Float>(part: &[F], before: impl Fn(F) -> bool) -> (usize, F
 #[inline(always)]
 pub(crate) fn place<F: Float>(row: &[F], label: usize) -> Place<F> {
     let logit = row[label];
-    let (left, next_left) = count_and_next(&row[..label], |z| z >= logit);
-    let (right, next_right) = count_and_next(&row[label + 1..], |z| z > logit);
+    let (left, next_left) = count_and_next(&row[..label], Side::Left, logit);
+    let (right, next_right) = count_and_next(&row[label + 1..], Side::Right, logit);
     Place { logit, rank: 1 + left + right, next: next_left.larger(next_right) }
 }
 
@@ -131,8 +126,8 @@ pub(crate) fn label_masses<F: Float>(
         (1, _) => (0, sum_terms(left, shift, scale) + sum_terms(right, shift, scale), shift),
         (_, Sums::Others) => (sum_terms(left, max, scale) + sum_terms(right, max, scale), 0, max),
         (_, Sums::Split) => {
-            let (above_left, below_left) = split_terms(left, max, shift, scale, |z| z >= y);
-            let (above_right, below_right) = split_terms(right, max, shift, scale, |z| z > y);
+            let (above_left, below_left) = split_terms(left, Side::Left, y, max, shift, scale);
+            let (above_right, below_right) = split_terms(right, Side::Right, y, max, shift, scale);
             (above_left + above_right, below_left + below_right, shift)
         }
     };

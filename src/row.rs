@@ -28,20 +28,24 @@ impl<F: Float> Scan<F> {
         let mut second = [F::NEG_INFINITY; LANES];
         let mut bits = [0_u32; LANES];
         let mut poison = [F::ZERO; LANES];
-        let mut take = |lane: usize, z: F| {
-            poison[lane] = poison[lane] + z * F::ZERO; // NaN from NaN and infinities on
-            second[lane] = second[lane].larger(max[lane].smaller(z));
-            max[lane] = max[lane].larger(z);
-            bits[lane] = bits[lane].wrapping_add(z.pattern());
-        };
+        // A macro, not a closure: it must be inlined into the instance of its instruction set.
+        macro_rules! take {
+            ($lane:ident, $z:expr) => {
+                let z = $z;
+                poison[$lane] = poison[$lane] + z * F::ZERO; // NaN from NaN and infinities on
+                second[$lane] = second[$lane].larger(max[$lane].smaller(z));
+                max[$lane] = max[$lane].larger(z);
+                bits[$lane] = bits[$lane].wrapping_add(z.pattern());
+            };
+        }
         let (groups, rest) = row.as_chunks::<LANES>();
         for group in groups {
             for lane in 0..LANES {
-                take(lane, group[lane]);
+                take!(lane, group[lane]);
             }
         }
         for (lane, &z) in rest.iter().enumerate() {
-            take(lane, z);
+            take!(lane, z);
         }
         if poison.iter().any(|p| *p != F::ZERO) {
             check_row(row, index)?;

@@ -6,7 +6,8 @@ use crate::batch::groups;
 use crate::cut::{Cut, TopLabels};
 use crate::error::Error;
 use crate::float::Float;
-use crate::kernel::{Candidates, View};
+use crate::group::Group;
+use crate::kernel::{Candidates, Views};
 use crate::rows::Rows;
 use crate::scoring::Scoring;
 use crate::simd::instances;
@@ -73,11 +74,13 @@ fn sets_rows<F: Float, R: Rows<F>>(
     sets.offsets.push(0);
     let candidates = Candidates::new(std::slice::from_ref(cut.scoring));
     let mut top = TopLabels::default();
-    let mut scratch = Vec::new();
+    let (mut scratch, mut columns) = (Vec::new(), Vec::new());
     for (first, count) in groups(rows, range) {
-        let group = rows.group(first, count, &mut scratch)?;
-        for (i, row) in (first..).zip(&group[..count]) {
-            let view = View::of(row, i, rows.position(i), &candidates, randomness)?;
+        let group = Group::new(rows.group(first, count, &mut scratch)?, count, &mut columns);
+        let views = Views::of(&group, &candidates, |i| rows.position(first + i))?;
+        for i in 0..count {
+            let row = group.rows[i];
+            let view = views.view(i, row, first + i, &candidates, randomness)?;
             let start = sets.labels.len();
             cut.labels(&view, &mut top, |label| sets.labels.push(label as i32));
             if sets.labels.len() == start && !allow_empty {
@@ -136,15 +139,17 @@ fn count_rows<F: Float, R: Rows<F>>(
     let mut counts = vec![0_u64; cuts.len()];
     let candidates = Candidates::new(candidates);
     let mut top = TopLabels::default();
-    let mut scratch = Vec::new();
+    let (mut scratch, mut columns) = (Vec::new(), Vec::new());
     for (first, count) in groups(rows, range) {
-        let group = rows.group(first, count, &mut scratch)?;
-        for (i, row) in (first..).zip(&group[..count]) {
-            let view = View::of(row, i, rows.position(i), &candidates, randomness)?;
+        let group = Group::new(rows.group(first, count, &mut scratch)?, count, &mut columns);
+        let views = Views::of(&group, &candidates, |i| rows.position(first + i))?;
+        for i in 0..count {
+            let row = group.rows[i];
+            let view = views.view(i, row, first + i, &candidates, randomness)?;
             // All cuts share one order, extended as far as the largest set needs.
             top.take(row, F::NEG_INFINITY);
             for (count, cut) in counts.iter_mut().zip(cuts) {
-                cut.walk(&view, &mut top, |_| *count += 1);
+                *count += cut.count(&view, &mut top);
             }
         }
     }

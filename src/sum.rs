@@ -55,15 +55,19 @@ impl Lanes {
         self.low[lane] = self.low[lane].wrapping_add(if wanted { low } else { 0 });
     }
 
-    /// The sum of one lane that took `taken` values by `add`.
+    /// The words of one lane that took `taken` values by `add`.
     #[inline(always)]
-    pub(crate) fn lane<F: Float>(&self, lane: usize, taken: usize) -> i128 {
-        F::collect(self.high[lane], self.low[lane], taken as u64)
+    pub(crate) fn words<F: Float>(&self, lane: usize, taken: usize) -> (u64, u64) {
+        F::without_anchors(self.high[lane], self.low[lane], taken as u64)
     }
 
     #[inline(always)]
     fn total<F: Float>(&self, taken: usize) -> i128 {
-        (0..LANES).map(|lane| self.lane::<F>(lane, taken)).sum()
+        let mut total = 0;
+        for lane in 0..LANES {
+            total += F::collect(self.words::<F>(lane, taken));
+        }
+        total
     }
 }
 
@@ -71,15 +75,15 @@ impl Lanes {
 ///
 /// The loops over it are written out where they are used. As closures they might not be inlined, and
 /// would then be compiled for the baseline instead of the instance they belong to: ten times slower.
-struct Groups<'a, F> {
+pub(crate) struct Groups<'a, F> {
     whole: &'a [[F; LANES]],
     last: [F; LANES],
-    count: usize,
+    pub(crate) count: usize,
 }
 
 impl<'a, F: Float> Groups<'a, F> {
     #[inline(always)]
-    fn of(row: &'a [F]) -> Self {
+    pub(crate) fn of(row: &'a [F]) -> Self {
         let (whole, rest) = row.as_chunks::<LANES>();
         let mut last = [F::NEG_INFINITY; LANES];
         last[..rest.len()].copy_from_slice(rest);
@@ -87,8 +91,25 @@ impl<'a, F: Float> Groups<'a, F> {
     }
 
     #[inline(always)]
-    fn get(&self, g: usize) -> &[F; LANES] {
+    pub(crate) fn get(&self, g: usize) -> &[F; LANES] {
         self.whole.get(g).unwrap_or(&self.last)
+    }
+}
+
+/// The part of a row on one side of a label, which decides how equal logits rank.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Side {
+    /// Lower labels: equal logits rank before.
+    Left,
+    /// Higher labels: equal logits rank after.
+    Right,
+}
+
+impl Side {
+    /// Whether a logit on this side ranks before the label, whose logit is `y`.
+    #[inline(always)]
+    pub(crate) fn is_before<F: Float>(self, z: F, y: F) -> bool {
+        (z > y) | ((z == y) & (self == Self::Left))
     }
 }
 
@@ -108,9 +129,7 @@ pub(crate) fn exponent<F: Float>(z: F, shift: F, scale: F) -> F {
 /// The integer multiple of the quantum that one term adds to a sum.
 #[inline(always)]
 pub(crate) fn quanta<F: Float>(z: F, shift: F, scale: F) -> i128 {
-    let (mut high, mut low) = (0, 0);
-    F::accumulate(term(z, shift, scale), &mut high, &mut low);
-    F::collect(high, low, 1)
+    F::collect(F::words(term(z, shift, scale)))
 }
 
 /// Sum of the terms of all logits, in quanta.
@@ -137,30 +156,31 @@ pub(crate) fn sum_terms<F: Float>(row: &[F], shift: F, scale: F) -> i128 {
     sum
 }
 
-/// Two sums in one pass: over the logits that `above` accepts, relative to `max`, and over the
-/// others, relative to `shift`. In quanta.
+/// Two sums in one pass over the part of a row on one side of a label: of the logits that rank before
+/// it, relative to `max`, and of the others, relative to `shift`. In quanta.
 #[inline(always)]
 pub(crate) fn split_terms<F: Float>(
-    row: &[F],
+    part: &[F],
+    side: Side,
+    y: F,
     max: F,
     shift: F,
     scale: F,
-    above: impl Fn(F) -> bool,
 ) -> (i128, i128) {
     let (mut upper, mut all) = (0, 0);
-    for block in row.chunks(BLOCK) {
+    for block in part.chunks(BLOCK) {
         let (mut upper_lanes, mut all_lanes) = (Lanes::EMPTY, Lanes::EMPTY);
         let groups = Groups::of(block);
         for g in 0..groups.count {
             let group = groups.get(g);
             let mut terms = [F::ZERO; LANES];
             for lane in 0..LANES {
-                let reference = if above(group[lane]) { max } else { shift };
+                let reference = if side.is_before(group[lane], y) { max } else { shift };
                 terms[lane] = term(group[lane], reference, scale);
             }
             for lane in 0..LANES {
                 let words = F::words(terms[lane]);
-                upper_lanes.add_words(lane, words, above(group[lane]));
+                upper_lanes.add_words(lane, words, side.is_before(group[lane], y));
                 all_lanes.add_words(lane, words, true);
             }
         }
@@ -253,7 +273,7 @@ mod tests {
         assert_eq!(all, sum_terms(&reversed, max, scale));
         let cut = row[row.len() / 2];
         let (high, low): (Vec<F>, Vec<F>) = row.iter().partition(|z| **z > cut);
-        let split = split_terms(row, max, cut, scale, |z| z > cut);
+        let split = split_terms(row, Side::Right, cut, max, cut, scale);
         assert_eq!(split, (naive(&high, max, scale), naive(&low, cut, scale)));
         let float: f64 = row.iter().map(|z| ((*z - max) * scale).to_f64().exp2()).sum();
         assert!((F::sum_to_f64(all) / float - 1.0).abs() < 1e-6);
