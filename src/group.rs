@@ -122,18 +122,18 @@ impl<'a, F: Float> Group<'a, F> {
         let (exponentials, weighted) = self.unit_sums(scans);
         let gap = each_lane!([0.0; GROUP], |i| scans.max[i].to_f64() - scans.second[i].to_f64());
         each_lane!([0.0; GROUP], |i| {
-            let sums = UnitSums { exponentials: exponentials[i], weighted: weighted[i], squares: 0.0 };
+            let sums = UnitSums { exponentials: exponentials[i], weighted: weighted[i] };
             entropy_of_sums(gap[i], &sums)
         })
     }
 
-    /// The first two of [`UnitSums`] for each row.
+    /// [`UnitSums`] of each row.
     #[inline(always)]
     fn unit_sums(&self, scans: &Scans<F>) -> ([f64; GROUP], [f64; GROUP]) {
         let (mut exponentials, mut weighted) = ([0.0; GROUP], [0.0; GROUP]);
         if !self.is_transposed() {
             for i in 0..self.count {
-                let sums = unit_sums(self.rows[i], scans.second[i], false);
+                let sums = unit_sums(self.rows[i], scans.second[i]);
                 (exponentials[i], weighted[i]) = (sums.exponentials, sums.weighted);
             }
             return (exponentials, weighted);

@@ -12,7 +12,8 @@
 use crate::float::Float;
 use crate::row::Scan;
 use crate::score::{LimitView, Masses};
-use crate::sum::{Groups, LANES, Side, quanta, split_terms, sum_terms};
+use crate::simd::instances;
+use crate::sum::{Groups, LANES, is_before, quanta, split_higher, split_lower, sum_terms};
 
 /// beta in the forms that the sums need.
 #[derive(Clone, Copy, Debug)]
@@ -83,28 +84,50 @@ pub(crate) struct Place<F> {
 
 /// How many logits rank before a label with logit `y`, and the largest of the others.
 #[inline(always)]
-fn count_and_next<F: Float>(part: &[F], side: Side, y: F) -> (usize, F) {
+pub(crate) fn count_and_next<const LEFT: bool, F: Float>(part: &[F], y: F) -> (usize, F) {
     let mut count = [0_u32; LANES];
     let mut next = [F::NEG_INFINITY; LANES];
     let groups = Groups::of(part);
     for g in 0..groups.count {
         let group = groups.get(g);
         for lane in 0..LANES {
-            let before = side.is_before(group[lane], y);
-            count[lane] += u32::from(before);
-            next[lane] = next[lane].larger(if before { F::NEG_INFINITY } else { group[lane] });
+            count[lane] += u32::from(is_before::<LEFT, F>(group[lane], y));
+        }
+        for lane in 0..LANES {
+            let z = if is_before::<LEFT, F>(group[lane], y) { next[lane] } else { group[lane] };
+            next[lane] = next[lane].larger(z);
         }
     }
-    let total = count.iter().map(|&c| c as usize).sum();
-    (total, next.into_iter().fold(F::NEG_INFINITY, Float::larger))
+    let total: usize = count.iter().map(|&c| c as usize).sum();
+    // The filling of the last group ranks before no label but one that is -inf itself.
+    let filling =
+        if is_before::<LEFT, F>(F::NEG_INFINITY, y) { groups.count * LANES - part.len() } else { 0 };
+    (total - filling, next.into_iter().fold(F::NEG_INFINITY, Float::larger))
+}
+
+instances! {
+    fn count_lower<F: Float>(part: &[F], y: F) -> (usize, F) = count_and_next::<true, F>;
+}
+instances! {
+    fn count_higher<F: Float>(part: &[F], y: F) -> (usize, F) = count_and_next::<false, F>;
 }
 
 /// Rank of a label by counting: no sort. Equal logits rank by lower label first.
 #[inline(always)]
 pub(crate) fn place<F: Float>(row: &[F], label: usize) -> Place<F> {
     let logit = row[label];
-    let (left, next_left) = count_and_next(&row[..label], Side::Left, logit);
-    let (right, next_right) = count_and_next(&row[label + 1..], Side::Right, logit);
+    let (lower, higher) = (&row[..label], &row[label + 1..]);
+    #[cfg(target_arch = "x86_64")]
+    if let (Some(narrow_lower), Some(narrow_higher)) = (F::as_f32(lower), F::as_f32(higher)) {
+        use crate::simd::x86_64;
+        let y = logit.to_f64() as f32;
+        let counted = (x86_64::count_lower(narrow_lower, y), x86_64::count_higher(narrow_higher, y));
+        if let (Some((left, next_left)), Some((right, next_right))) = counted {
+            return Place { logit, rank: 1 + left + right, next: F::from_f32(next_left.larger(next_right)) };
+        }
+    }
+    let (left, next_left) = count_lower(lower, logit);
+    let (right, next_right) = count_higher(higher, logit);
     Place { logit, rank: 1 + left + right, next: next_left.larger(next_right) }
 }
 
@@ -126,8 +149,8 @@ pub(crate) fn label_masses<F: Float>(
         (1, _) => (0, sum_terms(left, shift, scale) + sum_terms(right, shift, scale), shift),
         (_, Sums::Others) => (sum_terms(left, max, scale) + sum_terms(right, max, scale), 0, max),
         (_, Sums::Split) => {
-            let (above_left, below_left) = split_terms(left, Side::Left, y, max, shift, scale);
-            let (above_right, below_right) = split_terms(right, Side::Right, y, max, shift, scale);
+            let (above_left, below_left) = split_lower(left, y, max, shift, scale);
+            let (above_right, below_right) = split_higher(right, y, max, shift, scale);
             (above_left + above_right, below_left + below_right, shift)
         }
     };

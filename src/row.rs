@@ -7,7 +7,8 @@
 use crate::elementary::{exp, ln_1p, one_minus_exp_neg};
 use crate::error::Error;
 use crate::float::Float;
-use crate::sum::{LANES, UnitSums, unit_sums};
+use crate::simd::instances;
+use crate::sum::{LANES, UnitSums, unit_squares, unit_sums};
 
 /// The first pass over a row.
 #[derive(Clone, Copy, Debug)]
@@ -24,45 +25,14 @@ impl<F: Float> Scan<F> {
     /// Reads the row once and refuses NaN, +inf and rows without a possible label.
     #[inline(always)]
     pub(crate) fn of(row: &[F], index: usize) -> Result<Self, Error> {
-        let mut max = [F::NEG_INFINITY; LANES];
-        let mut second = [F::NEG_INFINITY; LANES];
-        let mut bits = [0_u32; LANES];
-        let mut poison = [F::ZERO; LANES];
-        // A macro, not a closure: it must be inlined into the instance of its instruction set.
-        macro_rules! take {
-            ($lane:ident, $z:expr) => {
-                let z = $z;
-                poison[$lane] = poison[$lane] + z * F::ZERO; // NaN from NaN and infinities on
-                second[$lane] = second[$lane].larger(max[$lane].smaller(z));
-                max[$lane] = max[$lane].larger(z);
-                bits[$lane] = bits[$lane].wrapping_add(z.pattern());
-            };
-        }
-        let (groups, rest) = row.as_chunks::<LANES>();
-        for group in groups {
-            for lane in 0..LANES {
-                take!(lane, group[lane]);
-            }
-        }
-        for (lane, &z) in rest.iter().enumerate() {
-            take!(lane, z);
-        }
-        if poison.iter().any(|p| *p != F::ZERO) {
+        let (scan, poisoned) = read(row);
+        if poisoned {
             check_row(row, index)?;
         }
-        let (mut top, mut runner_up) = (max[0], second[0]);
-        for lane in 1..LANES {
-            runner_up = runner_up.larger(second[lane]).larger(top.smaller(max[lane]));
-            top = top.larger(max[lane]);
-        }
-        if top == F::NEG_INFINITY {
+        if scan.max == F::NEG_INFINITY {
             return Err(Error::NoPossibleLabel { row: index });
         }
-        Ok(Self {
-            max: top,
-            second: runner_up,
-            bits: bits.iter().fold(0, |sum, &lane| sum.wrapping_add(lane)),
-        })
+        Ok(scan)
     }
 
     /// The words that the row's random numbers are made of.
@@ -84,6 +54,46 @@ impl<F: Float> Scan<F> {
     }
 }
 
+instances! {
+    /// One pass over a row, and whether a value in it is not finite.
+    fn read<F: Float>(row: &[F]) -> (Scan<F>, bool) = read_body::<F>;
+}
+
+#[inline(always)]
+fn read_body<F: Float>(row: &[F]) -> (Scan<F>, bool) {
+    let mut max = [F::NEG_INFINITY; LANES];
+    let mut second = [F::NEG_INFINITY; LANES];
+    let mut bits = [0_u32; LANES];
+    let mut poison = [F::ZERO; LANES];
+    // A macro, not a closure: it must be inlined into the instance of its instruction set.
+    macro_rules! take {
+        ($lane:ident, $z:expr) => {
+            let z = $z;
+            poison[$lane] = poison[$lane] + z * F::ZERO; // NaN from NaN and infinities on
+            second[$lane] = second[$lane].larger(max[$lane].smaller(z));
+            max[$lane] = max[$lane].larger(z);
+            bits[$lane] = bits[$lane].wrapping_add(z.pattern());
+        };
+    }
+    let (groups, rest) = row.as_chunks::<LANES>();
+    for group in groups {
+        for lane in 0..LANES {
+            take!(lane, group[lane]);
+        }
+    }
+    for (lane, &z) in rest.iter().enumerate() {
+        take!(lane, z);
+    }
+    let (mut top, mut runner_up) = (max[0], second[0]);
+    for lane in 1..LANES {
+        runner_up = runner_up.larger(second[lane]).larger(top.smaller(max[lane]));
+        top = top.larger(max[lane]);
+    }
+    let poisoned = poison.iter().any(|p| *p != F::ZERO);
+    let bits = bits.iter().fold(0_u32, |sum, &lane| sum.wrapping_add(lane));
+    (Scan { max: top, second: runner_up, bits }, poisoned)
+}
+
 /// Refuses NaN and +inf; -inf is a label that cannot occur.
 #[cold]
 pub(crate) fn check_row<F: Float>(row: &[F], index: usize) -> Result<(), Error> {
@@ -98,7 +108,7 @@ pub(crate) fn entropy<F: Float>(row: &[F], scan: &Scan<F>) -> f64 {
     if scan.is_certain() {
         return 0.0;
     }
-    entropy_of_sums(scan.gap(), &unit_sums(row, scan.second, false))
+    entropy_of_sums(scan.gap(), &unit_sums(row, scan.second))
 }
 
 /// The same from the gap between the two largest logits and the sums relative to the second.
@@ -117,7 +127,7 @@ pub(crate) fn margin<F: Float>(row: &[F], scan: &Scan<F>) -> f64 {
     if scan.is_certain() {
         return 1.0;
     }
-    let sums = unit_sums(row, scan.second, false);
+    let sums = unit_sums(row, scan.second);
     let gap = scan.gap();
     one_minus_exp_neg(gap) / exp(-gap).mul_add(sums.exponentials, 1.0)
 }
@@ -128,11 +138,11 @@ pub(crate) fn gini<F: Float>(row: &[F], scan: &Scan<F>) -> f64 {
     if scan.is_certain() {
         return 0.0;
     }
-    let sums = unit_sums(row, scan.second, true);
+    let sums = unit_sums(row, scan.second);
     let e = exp(-scan.gap());
     let others = e * sums.exponentials;
     let total = 1.0 + others;
-    others / (total * total) + (others - e * e * sums.squares / total) / total
+    others / (total * total) + (others - e * e * unit_squares(row, scan.second) / total) / total
 }
 
 #[cfg(test)]

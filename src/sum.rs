@@ -12,6 +12,7 @@
 //! logits it is used on, so that the largest terms are near 1 and keep their precision.
 
 use crate::float::Float;
+use crate::simd::instances;
 
 /// Lanes the loops are written in: one 512-bit or two 256-bit registers of float32.
 pub(crate) const LANES: usize = 16;
@@ -96,21 +97,11 @@ impl<'a, F: Float> Groups<'a, F> {
     }
 }
 
-/// The part of a row on one side of a label, which decides how equal logits rank.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Side {
-    /// Lower labels: equal logits rank before.
-    Left,
-    /// Higher labels: equal logits rank after.
-    Right,
-}
-
-impl Side {
-    /// Whether a logit on this side ranks before the label, whose logit is `y`.
-    #[inline(always)]
-    pub(crate) fn is_before<F: Float>(self, z: F, y: F) -> bool {
-        (z > y) | ((z == y) & (self == Self::Left))
-    }
+/// Whether a logit ranks before a label with logit `y`: lower labels (`LEFT`) do when equal, higher ones
+/// do not. A constant, so that the loops compare once.
+#[inline(always)]
+pub(crate) fn is_before<const LEFT: bool, F: Float>(z: F, y: F) -> bool {
+    if LEFT { z >= y } else { z > y }
 }
 
 /// One term: `2^(scale (z - shift))`, at most 1, and nothing below the type's floor or for NaN.
@@ -132,9 +123,72 @@ pub(crate) fn quanta<F: Float>(z: F, shift: F, scale: F) -> i128 {
     F::collect(F::words(term(z, shift, scale)))
 }
 
+// The sums below go to the vectors of `simd` in float32, where the machine has them. Otherwise, and in
+// float64, they are these plain loops, functions of their own in each instruction set: inlined into a
+// larger kernel they would compete for its registers.
+
+/// `$call` of the vector form, if there is one for this row.
+macro_rules! by_vectors {
+    ($row:ident, $call:ident($($arg:expr),*) => |$sums:ident| $result:expr) => {
+        #[cfg(target_arch = "x86_64")]
+        if let Some(narrow) = F::as_f32($row)
+            && let Some($sums) = crate::simd::x86_64::$call(narrow, $($arg.to_f64() as f32),*)
+        {
+            return $result;
+        }
+    };
+}
+
 /// Sum of the terms of all logits, in quanta.
 #[inline(always)]
 pub(crate) fn sum_terms<F: Float>(row: &[F], shift: F, scale: F) -> i128 {
+    by_vectors!(row, sum_terms(shift, scale) => |sum| sum);
+    sum_terms_plain(row, shift, scale)
+}
+
+/// Two sums in one pass over the labels lower than one with logit `y`: of those that rank before it,
+/// relative to `max`, and of the others, relative to `shift`. In quanta.
+#[inline(always)]
+pub(crate) fn split_lower<F: Float>(part: &[F], y: F, max: F, shift: F, scale: F) -> (i128, i128) {
+    by_vectors!(part, split_lower(y, max, shift, scale) => |sums| sums);
+    split_lower_plain(part, y, max, shift, scale)
+}
+
+/// The same for the higher labels.
+#[inline(always)]
+pub(crate) fn split_higher<F: Float>(part: &[F], y: F, max: F, shift: F, scale: F) -> (i128, i128) {
+    by_vectors!(part, split_higher(y, max, shift, scale) => |sums| sums);
+    split_higher_plain(part, y, max, shift, scale)
+}
+
+/// The sums behind entropy. The one label at the top is left out of them: it is the term that is
+/// exactly 1 and 0.
+#[inline(always)]
+pub(crate) fn unit_sums<F: Float>(row: &[F], shift: F) -> UnitSums {
+    by_vectors!(row, unit_sums(shift) => |sums| UnitSums::new::<F>(sums.0, sums.1));
+    let (exponentials, weighted) = unit_sums_plain(row, shift);
+    UnitSums::new::<F>(exponentials, weighted)
+}
+
+instances! {
+    fn sum_terms_plain<F: Float>(row: &[F], shift: F, scale: F) -> i128 = sum_terms_body::<F>;
+}
+instances! {
+    fn split_lower_plain<F: Float>(part: &[F], y: F, max: F, shift: F, scale: F) -> (i128, i128) = split_terms::<true, F>;
+}
+instances! {
+    fn split_higher_plain<F: Float>(part: &[F], y: F, max: F, shift: F, scale: F) -> (i128, i128) = split_terms::<false, F>;
+}
+instances! {
+    pub(crate) fn unit_sums_plain<F: Float>(row: &[F], shift: F) -> (i128, i128) = unit_sums_body::<F>;
+}
+instances! {
+    /// Sum of the squares of the exponentials, for Gini impurity; the top label's is left out.
+    pub(crate) fn unit_squares<F: Float>(row: &[F], shift: F) -> f64 = unit_squares_body::<F>;
+}
+
+#[inline(always)]
+pub(crate) fn sum_terms_body<F: Float>(row: &[F], shift: F, scale: F) -> i128 {
     let mut sum = 0;
     for block in row.chunks(BLOCK) {
         let mut lanes = Lanes::EMPTY;
@@ -156,12 +210,9 @@ pub(crate) fn sum_terms<F: Float>(row: &[F], shift: F, scale: F) -> i128 {
     sum
 }
 
-/// Two sums in one pass over the part of a row on one side of a label: of the logits that rank before
-/// it, relative to `max`, and of the others, relative to `shift`. In quanta.
 #[inline(always)]
-pub(crate) fn split_terms<F: Float>(
+pub(crate) fn split_terms<const LEFT: bool, F: Float>(
     part: &[F],
-    side: Side,
     y: F,
     max: F,
     shift: F,
@@ -175,12 +226,12 @@ pub(crate) fn split_terms<F: Float>(
             let group = groups.get(g);
             let mut terms = [F::ZERO; LANES];
             for lane in 0..LANES {
-                let reference = if side.is_before(group[lane], y) { max } else { shift };
+                let reference = if is_before::<LEFT, F>(group[lane], y) { max } else { shift };
                 terms[lane] = term(group[lane], reference, scale);
             }
             for lane in 0..LANES {
                 let words = F::words(terms[lane]);
-                upper_lanes.add_words(lane, words, side.is_before(group[lane], y));
+                upper_lanes.add_words(lane, words, is_before::<LEFT, F>(group[lane], y));
                 all_lanes.add_words(lane, words, true);
             }
         }
@@ -198,17 +249,13 @@ pub(crate) struct UnitSums {
     pub(crate) exponentials: f64,
     /// Sum of `e (shift - z)`.
     pub(crate) weighted: f64,
-    /// Sum of `e^2`.
-    pub(crate) squares: f64,
 }
 
-/// The sums behind entropy and Gini impurity. The one label at the top is left out of them: it is
-/// the term that is exactly 1, 0 and 1.
 #[inline(always)]
-pub(crate) fn unit_sums<F: Float>(row: &[F], shift: F, with_squares: bool) -> UnitSums {
-    let (mut exponentials, mut weighted, mut squares) = (0, 0, 0);
+fn unit_sums_body<F: Float>(row: &[F], shift: F) -> (i128, i128) {
+    let (mut exponentials, mut weighted) = (0, 0);
     for block in row.chunks(BLOCK) {
-        let (mut e_lanes, mut d_lanes, mut s_lanes) = (Lanes::EMPTY, Lanes::EMPTY, Lanes::EMPTY);
+        let (mut e_lanes, mut d_lanes) = (Lanes::EMPTY, Lanes::EMPTY);
         let groups = Groups::of(block);
         for g in 0..groups.count {
             let group = groups.get(g);
@@ -221,19 +268,30 @@ pub(crate) fn unit_sums<F: Float>(row: &[F], shift: F, with_squares: bool) -> Un
             for lane in 0..LANES {
                 e_lanes.add(lane, terms[lane]);
                 d_lanes.add(lane, products[lane]);
-                if with_squares {
-                    s_lanes.add(lane, terms[lane] * terms[lane]);
-                }
             }
         }
-        let taken = groups.count;
-        exponentials += e_lanes.total::<F>(taken);
-        weighted += d_lanes.total::<F>(taken);
-        if with_squares {
-            squares += s_lanes.total::<F>(taken);
-        }
+        exponentials += e_lanes.total::<F>(groups.count);
+        weighted += d_lanes.total::<F>(groups.count);
     }
-    UnitSums::new::<F>(exponentials, weighted, if with_squares { squares } else { one::<F>() })
+    (exponentials, weighted)
+}
+
+#[inline(always)]
+fn unit_squares_body<F: Float>(row: &[F], shift: F) -> f64 {
+    let mut squares = 0;
+    for block in row.chunks(BLOCK) {
+        let mut lanes = Lanes::EMPTY;
+        let groups = Groups::of(block);
+        for g in 0..groups.count {
+            let group = groups.get(g);
+            for lane in 0..LANES {
+                let e = term(group[lane], shift, F::LOG2_E);
+                lanes.add(lane, e * e);
+            }
+        }
+        squares += lanes.total::<F>(groups.count);
+    }
+    F::sum_to_f64(squares - one::<F>())
 }
 
 /// The quanta of 1.
@@ -245,11 +303,10 @@ pub(crate) fn one<F: Float>() -> i128 {
 impl UnitSums {
     /// From the sums over all labels, in quanta; the weights are in units of log 2.
     #[inline(always)]
-    pub(crate) fn new<F: Float>(exponentials: i128, weighted: i128, squares: i128) -> Self {
+    pub(crate) fn new<F: Float>(exponentials: i128, weighted: i128) -> Self {
         Self {
             exponentials: F::sum_to_f64(exponentials - one::<F>()),
             weighted: F::sum_to_f64(weighted) * std::f64::consts::LN_2,
-            squares: F::sum_to_f64(squares - one::<F>()),
         }
     }
 }
@@ -273,7 +330,7 @@ mod tests {
         assert_eq!(all, sum_terms(&reversed, max, scale));
         let cut = row[row.len() / 2];
         let (high, low): (Vec<F>, Vec<F>) = row.iter().partition(|z| **z > cut);
-        let split = split_terms(row, Side::Right, cut, max, cut, scale);
+        let split = split_terms::<false, F>(row, cut, max, cut, scale);
         assert_eq!(split, (naive(&high, max, scale), naive(&low, cut, scale)));
         let float: f64 = row.iter().map(|z| ((*z - max) * scale).to_f64().exp2()).sum();
         assert!((F::sum_to_f64(all) / float - 1.0).abs() < 1e-6);

@@ -3,8 +3,14 @@
 //! Row kernels are `#[inline(always)]` functions over fixed lanes. [`instances!`] compiles such a body
 //! for the baseline, for AVX2 with FMA and for AVX-512, and picks at run time. Rust does not reorder
 //! or contract floating-point operations, every multiply-add is written out and sums are exact, so the
-//! instances differ in speed alone. `TIGHTSET_SIMD` forces one of them, for tests: `scalar`, `avx2` or
+//! instances differ in speed alone. The innermost float32 sums are written out over vectors (`vector.rs`,
+//! `x86_64.rs`), with the plain form beside them in [`crate::sum`]. `TIGHTSET_SIMD` forces one of them, for tests: `scalar`, `avx2` or
 //! `avx512`.
+
+#[cfg(target_arch = "x86_64")]
+mod vector;
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod x86_64;
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -13,7 +19,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 pub enum Level {
     /// What every machine of the architecture has.
     Scalar,
-    /// AVX2 and FMA.
+    /// AVX2, FMA and POPCNT.
     Avx2,
     /// AVX-512 with the F, BW, DQ and VL groups.
     Avx512,
@@ -26,7 +32,11 @@ impl Level {
         match self {
             Self::Scalar => true,
             #[cfg(target_arch = "x86_64")]
-            Self::Avx2 => is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma"),
+            Self::Avx2 => {
+                is_x86_feature_detected!("avx2")
+                    && is_x86_feature_detected!("fma")
+                    && is_x86_feature_detected!("popcnt")
+            }
             #[cfg(target_arch = "x86_64")]
             Self::Avx512 => {
                 Self::Avx2.is_available()
