@@ -63,5 +63,5 @@ pub use rows::{GROUP, LogProbabilities, Matrix, Rows};
 pub use scoring::{Reweight, Scale, Score, Scoring};
 pub use sets::{Sets, count_pairs, predict_sets};
 pub use simd::{Level, level};
-pub use threads::{Plan, available_threads};
+pub use threads::{Plan, available_threads, default_threads, set_default_threads};
 pub use uniform::{GENERATOR, Randomness, Uniforms, permutation};

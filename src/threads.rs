@@ -6,6 +6,7 @@
 //! Small work never enters the pool.
 
 use std::ops::Range;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::error::Error;
 use crate::rows::GROUP;
@@ -13,10 +14,10 @@ use crate::simd::with_subnormals;
 
 /// Matrix elements below which a call stays on the calling thread.
 const PARALLEL_FROM: usize = 1 << 15;
-/// Matrix elements that a block, the unit of work of one thread, has at least.
+/// Matrix elements that a block, the unit of work of one thread, has about.
 const BLOCK_ELEMENTS: usize = 1 << 14;
-/// Matrix elements between two looks at `interrupt`: about 50 ms of the slowest kernel.
-const SLICE_ELEMENTS: usize = 1 << 22;
+/// Elements of work for each thread between two looks at `interrupt`: about 50 ms.
+const SLICE_ELEMENTS: usize = 1 << 25;
 
 /// How a batch call is run.
 #[derive(Clone, Copy)]
@@ -43,17 +44,18 @@ impl Default for Plan<'_> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Size {
     n_rows: usize,
+    n_labels: usize,
     row_cost: usize,
 }
 
 impl Size {
     pub(crate) fn new(n_rows: usize, n_labels: usize, passes: usize) -> Self {
-        Self { n_rows, row_cost: n_labels.saturating_mul(passes).max(1) }
+        Self { n_rows, n_labels, row_cost: n_labels.saturating_mul(passes).max(1) }
     }
 
     /// Consecutive blocks of rows; all but the last hold a whole number of groups.
     fn blocks(self) -> impl Iterator<Item = Range<usize>> {
-        let rows = BLOCK_ELEMENTS.div_ceil(self.row_cost);
+        let rows = BLOCK_ELEMENTS.div_ceil(self.n_labels.max(1));
         let rows = if rows > GROUP { rows.next_multiple_of(GROUP) } else { rows.max(1) };
         (0..self.n_rows).step_by(rows).map(move |start| start..self.n_rows.min(start + rows))
     }
@@ -66,8 +68,7 @@ pub(crate) fn map_blocks<R: Send>(
     plan: &Plan<'_>,
     work: impl Fn(Range<usize>) -> Result<R, Error> + Sync,
 ) -> Result<Vec<R>, Error> {
-    let tasks = size.blocks().map(|range| (range, ())).collect();
-    run(tasks, size, plan, |range, ()| work(range))
+    run(size.blocks().map(|range| (range, ())), size, plan, |range, ()| work(range))
 }
 
 /// Fills `out`, laid out as planes times rows times `width`, block by block: `work` gets the rows and,
@@ -81,25 +82,22 @@ pub(crate) fn fill<T: Send>(
 ) -> Result<(), Error> {
     let plane = size.n_rows * width;
     let mut rest: Vec<&mut [T]> = if plane == 0 { Vec::new() } else { out.chunks_exact_mut(plane).collect() };
-    let tasks = size
-        .blocks()
-        .map(|range| {
-            let parts = rest.iter_mut().map(|part| {
-                let (head, tail) = std::mem::take(part).split_at_mut(range.len() * width);
-                *part = tail;
-                head
-            });
-            let parts: Vec<&mut [T]> = parts.collect();
-            (range, parts)
-        })
-        .collect();
+    let tasks = size.blocks().map(|range| {
+        let parts = rest.iter_mut().map(|part| {
+            let (head, tail) = std::mem::take(part).split_at_mut(range.len() * width);
+            *part = tail;
+            head
+        });
+        let parts: Vec<&mut [T]> = parts.collect();
+        (range, parts)
+    });
     run(tasks, size, plan, |range, mut parts: Vec<&mut [T]>| work(range, &mut parts))?;
     Ok(())
 }
 
-/// Runs the tasks in slices and collects their results.
+/// Runs the tasks in slices, each made when its slice begins, and collects their results.
 fn run<T: Send, R: Send>(
-    tasks: Vec<(Range<usize>, T)>,
+    tasks: impl Iterator<Item = (Range<usize>, T)>,
     size: Size,
     plan: &Plan<'_>,
     work: impl Fn(Range<usize>, T) -> Result<R, Error> + Sync,
@@ -107,8 +105,8 @@ fn run<T: Send, R: Send>(
     let n_threads = threads_for(size, plan)?;
     let slice_rows = SLICE_ELEMENTS.div_ceil(size.row_cost).saturating_mul(n_threads);
     let work = |range, task| with_subnormals(|| work(range, task));
-    let mut results = Vec::with_capacity(tasks.len());
-    let mut tasks = tasks.into_iter().peekable();
+    let mut results = Vec::new();
+    let mut tasks = tasks.peekable();
     while let Some((first, _)) = tasks.peek() {
         let end = first.start.saturating_add(slice_rows);
         let slice = std::iter::from_fn(|| tasks.next_if(|(range, _)| range.start < end));
@@ -135,7 +133,57 @@ fn threads_for(size: Size, plan: &Plan<'_>) -> Result<usize, Error> {
     if size.n_rows.saturating_mul(size.row_cost) < PARALLEL_FROM {
         return Ok(1);
     }
-    Ok(plan.n_threads.unwrap_or_else(available_threads).min(pool::LARGEST))
+    let n_threads = plan.n_threads.map_or_else(default_threads, Ok)?;
+    Ok(n_threads.min(pool::LARGEST))
+}
+
+/// What [`set_default_threads`] was given; 0 for nothing.
+static CHOSEN: AtomicUsize = AtomicUsize::new(0);
+
+/// Variables that set the number of threads, ours first. Ray sets the last of them and no other.
+const VARIABLES: [&str; 3] = ["TIGHTSET_NUM_THREADS", "RAYON_NUM_THREADS", "OMP_NUM_THREADS"];
+
+/// Sets the threads of calls that do not say; `None` goes back to the environment and the machine.
+///
+/// # Errors
+/// When the number is 0 or more than a process should have.
+pub fn set_default_threads(n_threads: Option<usize>) -> Result<(), Error> {
+    if n_threads.is_some_and(|n| !(1..=pool::MOST).contains(&n)) {
+        let found = n_threads.unwrap_or(0);
+        return Err(Error::argument("n_threads", "between 1 and 1024", found));
+    }
+    CHOSEN.store(n_threads.unwrap_or(0), Ordering::Relaxed);
+    Ok(())
+}
+
+/// Threads of calls that do not say: what was set, else the first of `TIGHTSET_NUM_THREADS`,
+/// `RAYON_NUM_THREADS` and `OMP_NUM_THREADS` that is, else what the machine and its container allow.
+///
+/// # Errors
+/// When such a variable does not hold a number of threads.
+pub fn default_threads() -> Result<usize, Error> {
+    match CHOSEN.load(Ordering::Relaxed) {
+        0 => from_environment(|name| std::env::var(name).ok()),
+        chosen => Ok(chosen),
+    }
+}
+
+fn from_environment(read: impl Fn(&str) -> Option<String>) -> Result<usize, Error> {
+    for name in VARIABLES {
+        let Some(text) = read(name) else { continue };
+        // OpenMP allows a list, one number for each level of nesting.
+        let first = text.split(',').next().unwrap_or_default().trim();
+        match first.parse::<usize>() {
+            _ if first.is_empty() => {}
+            Ok(0) if name == "RAYON_NUM_THREADS" => {} // rayon's own word for its default
+            Ok(n) if (1..=pool::MOST).contains(&n) => return Ok(n),
+            _ => {
+                let expected = "a number of threads between 1 and 1024";
+                return Err(Error::Argument { name, expected, found: format!("{text:?}") });
+            }
+        }
+    }
+    Ok(available_threads())
 }
 
 /// Threads that the machine and its container allow this process.
@@ -155,7 +203,9 @@ mod pool {
     use crate::error::Error;
 
     /// More threads than this help no one and may exhaust the process.
-    pub(super) const LARGEST: usize = 1024;
+    pub(super) const MOST: usize = 1024;
+    /// The most that a call can use.
+    pub(super) const LARGEST: usize = MOST;
 
     struct Pool {
         process: u32,
@@ -243,6 +293,7 @@ mod pool {
 mod pool {
     use crate::error::Error;
 
+    pub(super) const MOST: usize = 1024;
     pub(super) const LARGEST: usize = 1;
 
     pub(super) fn map<T, R>(_: usize, tasks: Vec<T>, work: &impl Fn(T) -> R) -> Result<Vec<R>, Error> {
@@ -280,6 +331,24 @@ mod tests {
         })
         .unwrap();
         assert!(out.chunks(2).enumerate().all(|(i, pair)| pair == [i, 1]));
+    }
+
+    #[test]
+    fn variables_are_read_in_order() {
+        let with = |pairs: &[(&str, &str)]| {
+            from_environment(|name| {
+                pairs.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
+            })
+        };
+        assert_eq!(with(&[]).unwrap(), available_threads());
+        assert_eq!(with(&[("OMP_NUM_THREADS", "3,2")]).unwrap(), 3);
+        assert_eq!(with(&[("OMP_NUM_THREADS", "3"), ("RAYON_NUM_THREADS", "5")]).unwrap(), 5);
+        assert_eq!(with(&[("RAYON_NUM_THREADS", "0"), ("OMP_NUM_THREADS", " 7 ")]).unwrap(), 7);
+        assert_eq!(with(&[("TIGHTSET_NUM_THREADS", "2"), ("RAYON_NUM_THREADS", "x")]).unwrap(), 2);
+        for bad in ["0", "-1", "x", "100000", "1.5"] {
+            let error = with(&[("TIGHTSET_NUM_THREADS", bad)]).unwrap_err().to_string();
+            assert!(error.contains("TIGHTSET_NUM_THREADS") && error.contains(bad), "{error}");
+        }
     }
 
     #[test]

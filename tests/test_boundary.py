@@ -1,10 +1,7 @@
-"""Panics, signals and the GIL at the boundary between Python and Rust."""
+"""Panics and the GIL at the boundary between Python and Rust."""
 
 from __future__ import annotations
 
-import signal
-import subprocess
-import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -44,29 +41,6 @@ def test_gil_is_released_in_long_calls(rng):
     thread.join()
     middle = [t for t in ticks if start + (end - start) / 4 < t < end - (end - start) / 4]
     assert middle, "another thread must run in the middle of the call"
-
-
-INTERRUPTED = """
-import sys, numpy as np, tightset as ts
-logits = np.random.default_rng(0).normal(size=(20_000, 1000)).astype(np.float32)
-print("ready", flush=True)
-while True:
-    ts.all_scores(logits)
-"""
-
-
-def test_ctrl_c_ends_a_long_call():
-    process = subprocess.Popen(
-        [sys.executable, "-c", INTERRUPTED], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-    try:
-        assert process.stdout.readline() == "ready\n"
-        time.sleep(0.5)
-        process.send_signal(signal.SIGINT)
-        _, error = process.communicate(timeout=30)
-    finally:
-        process.kill()
-    assert error.rstrip().endswith("KeyboardInterrupt")
 
 
 def test_one_predictor_on_many_threads(rng):

@@ -25,6 +25,7 @@ from tightset.scores import APS, RANK, RAPS, SAPS, THR, Entropy, Scoring
 from tightset.scoring import all_scores, label_scores, ranks
 from tightset.selection import SelectionCurve, SmallCalibrationWarning
 from tightset.sets import PredictionSets
+from tightset.threads import get_num_threads, set_num_threads
 from tightset.uncertainty import entropy, gini, margin, softmax
 
 __all__ = [
@@ -48,10 +49,12 @@ __all__ = [
     "conformal_rank",
     "conformal_threshold",
     "entropy",
+    "get_num_threads",
     "gini",
     "label_scores",
     "load",
     "margin",
     "ranks",
+    "set_num_threads",
     "softmax",
 ]

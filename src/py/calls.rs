@@ -407,10 +407,16 @@ pub(super) fn mask<'py>(
     matrix(py, mask, (n_rows, n_labels))
 }
 
-/// Threads that the machine and its container allow this process.
+/// Threads that calls use unless they say otherwise.
 #[pyfunction]
-pub(super) fn available_threads() -> usize {
-    crate::available_threads()
+pub(super) fn default_threads() -> PyResult<usize> {
+    Ok(crate::default_threads()?)
+}
+
+/// Sets them; None goes back to the environment and the machine.
+#[pyfunction]
+pub(super) fn set_default_threads(n_threads: Option<usize>) -> PyResult<()> {
+    Ok(crate::set_default_threads(n_threads)?)
 }
 
 /// Name of the instruction set in use.

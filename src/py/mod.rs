@@ -12,8 +12,9 @@ mod _core {
 
     #[pymodule_export]
     use super::calls::{
-        PyScoring, all_scores, available_threads, conformal_rank, count_pairs, kth_smallest, label_scores,
-        mask, p_values, panic_for_tests, permutation, predict_sets, ranks, simd_level, softmax, uncertainty,
+        PyScoring, all_scores, conformal_rank, count_pairs, default_threads, kth_smallest, label_scores,
+        mask, p_values, panic_for_tests, permutation, predict_sets, ranks, set_default_threads, simd_level,
+        softmax, uncertainty,
     };
     #[pymodule_export]
     use super::enter::InternalError;
