@@ -43,10 +43,12 @@ format: $(VENV)/ready ## rewrite the sources in the project's format
 	$(BIN)/ruff check --fix-only .
 	$(BIN)/ruff format .
 
-bench: $(VENV)/ready ## time whole calls, with the release build
+bench: $(VENV)/ready ## time whole calls beside NumPy, with the release build; prints a table of ratios
 	$(BIN)/maturin develop --release --quiet
-	@rm -f $(VENV)/built
-	$(BIN)/python -m pytest benches --benchmark-enable --benchmark-only -n 0
+	@rm -f $(VENV)/built # the next test builds its own again
+	@mkdir -p .benchmarks
+	$(BIN)/python -m pytest benches --benchmark-enable --benchmark-only -q -o timeout=600 \
+	  --benchmark-columns=min,median,rounds --benchmark-json=.benchmarks/last.json
 
 clean: ## remove what the targets above made
 	rm -rf $(VENV) $(PEERS) target

@@ -19,7 +19,9 @@ use crate::elementary::{exp, ln, ln_1p};
 use crate::float::Float;
 use crate::kernel::View;
 use crate::masses::Sharpness;
+use crate::score::Masses;
 use crate::scoring::{Scale, Score, Scoring};
+use crate::simd::instances;
 use crate::sum::{quanta, sum_terms};
 
 /// Labels by rank, sorted as far as asked for.
@@ -164,15 +166,72 @@ impl<'a> Cut<'a> {
             let is_in = match judge.next(logit, i + 1) {
                 Verdict::In => true,
                 Verdict::Out => return,
-                Verdict::Edge => {
-                    view.label_score(label as usize, self.scoring, Scale::Ranked) <= self.threshold
-                }
+                Verdict::Edge => scored(view, label as usize, self.scoring) <= self.threshold,
             };
             if is_in {
                 each(label);
             }
             i += 1;
         }
+    }
+}
+
+// The functions below are not inlined: they are pure, so the compiler would lift their logarithms out of the
+// loop over labels and compute them for every row, also for the many that never need them.
+
+instances! {
+    /// Distances from the maximum within which a label is in, and beyond which it is out.
+    #[inline(never)]
+    fn linear_bounds(cut: &Cut<'_>, z: f64, u: f64, beta: f64, margin: f64) -> (f64, f64) = linear_bounds_body;
+}
+
+#[inline(always)]
+fn linear_bounds_body(cut: &Cut<'_>, z: f64, u: f64, beta: f64, margin: f64) -> (f64, f64) {
+    let q = cut.threshold;
+    let margin = margin * (1.0 + q.abs());
+    let log_z = ln(z);
+    match cut.scoring.score {
+        Score::Aps => {
+            let inner = (q - margin - log_z + ln(1.0 - u)) / beta;
+            (inner, (q + margin - log_z + ln(cut.n_labels as f64)) / beta)
+        }
+        Score::Thr => {
+            // g <= q means f_y >= 1 / (1 + e^q); log(1 + e^q) = q + log1p(e^-q).
+            let log_odds = if q > 0.0 { q + ln_1p(exp(-q)) } else { ln_1p(exp(q)) };
+            ((log_odds - log_z - 2.0 * margin) / beta, (log_odds - log_z + 2.0 * margin) / beta)
+        }
+        _ => (f64::NEG_INFINITY, f64::INFINITY),
+    }
+}
+
+instances! {
+    /// The definition, for the few labels at the edge.
+    #[inline(never)]
+    fn scored<F: Float>(view: &View<'_, F>, label: usize, scoring: &Scoring) -> f64 = scored_body::<F>;
+}
+
+#[inline(always)]
+fn scored_body<F: Float>(view: &View<'_, F>, label: usize, scoring: &Scoring) -> f64 {
+    view.label_score(label, scoring, Scale::Ranked)
+}
+
+instances! {
+    /// A score that costs nothing once its row is known: at the limits in temperature, and saps.
+    #[inline(never)]
+    fn cheap_score<F: Float>(view: &View<'_, F>, scoring: &Scoring, top: Option<&Masses>, logit: F, rank: usize) -> f64 = cheap_score_body::<F>;
+}
+
+#[inline(always)]
+fn cheap_score_body<F: Float>(
+    view: &View<'_, F>,
+    scoring: &Scoring,
+    top: Option<&Masses>,
+    logit: F,
+    rank: usize,
+) -> f64 {
+    match top {
+        Some(masses) => view.score(scoring.score, Scale::Ranked, *masses, rank),
+        None => view.limit(scoring, logit, rank, Scale::Ranked),
     }
 }
 
@@ -190,7 +249,9 @@ struct Judge<'a, 'b, F> {
     /// masses do not decide.
     distances: Option<(f64, f64)>,
     /// SAPS: the top label's masses.
-    top: Option<crate::score::Masses>,
+    top: Option<Masses>,
+    /// Whether scores are computed outright.
+    is_cheap: bool,
 }
 
 impl<'a, 'b, F: Float> Judge<'a, 'b, F> {
@@ -198,10 +259,21 @@ impl<'a, 'b, F: Float> Judge<'a, 'b, F> {
     fn new(cut: &'a Cut<'a>, view: &'a View<'b, F>) -> Self {
         let scoring = cut.scoring;
         let sharpness = view.sharpness(scoring);
-        let mut judge = Self { cut, view, sharpness, total: 0, seen: 0, z: 1.0, distances: None, top: None };
+        let mut judge = Self {
+            cut,
+            view,
+            sharpness,
+            total: 0,
+            seen: 0,
+            z: 1.0,
+            distances: None,
+            top: None,
+            is_cheap: true,
+        };
         if scoring.is_limit() || cut.threshold == f64::INFINITY {
             return judge;
         }
+        judge.is_cheap = matches!(scoring.score, Score::Saps { .. });
         match scoring.score {
             Score::Thr | Score::Aps | Score::Raps { .. } => {
                 judge.total = sum_terms(view.row, view.scan.max, sharpness.scale);
@@ -219,21 +291,7 @@ impl<'a, 'b, F: Float> Judge<'a, 'b, F> {
         if let Some(known) = self.distances {
             return known;
         }
-        let (q, beta) = (self.cut.threshold, self.sharpness.beta);
-        let margin = F::MARGIN * (1.0 + q.abs());
-        let log_z = ln(self.z);
-        let distances = match self.cut.scoring.score {
-            Score::Aps => {
-                let inner = (q - margin - log_z + ln(1.0 - self.view.u)) / beta;
-                (inner, (q + margin - log_z + ln(self.cut.n_labels as f64)) / beta)
-            }
-            Score::Thr => {
-                // g <= q means f_y >= 1 / (1 + e^q); log(1 + e^q) = q + log1p(e^-q).
-                let log_odds = if q > 0.0 { q + ln_1p(exp(-q)) } else { ln_1p(exp(q)) };
-                ((log_odds - log_z - 2.0 * margin) / beta, (log_odds - log_z + 2.0 * margin) / beta)
-            }
-            _ => (f64::NEG_INFINITY, f64::INFINITY),
-        };
+        let distances = linear_bounds(self.cut, self.z, self.view.u, self.sharpness.beta, F::MARGIN);
         self.distances = Some(distances);
         distances
     }
@@ -259,12 +317,8 @@ impl<'a, 'b, F: Float> Judge<'a, 'b, F> {
     fn next(&mut self, logit: F, rank: usize) -> Verdict {
         let (view, q) = (self.view, self.cut.threshold);
         let scoring = self.cut.scoring;
-        if scoring.is_limit() {
-            let exact = view.limit(scoring, logit, rank, Scale::Ranked);
-            return if exact <= q { Verdict::In } else { Verdict::Out };
-        }
-        if let Some(masses) = self.top {
-            let exact = view.score(scoring.score, Scale::Ranked, masses, rank);
+        if self.is_cheap {
+            let exact = cheap_score(view, scoring, self.top.as_ref(), logit, rank);
             return if exact <= q { Verdict::In } else { Verdict::Out };
         }
         let distance = view.scan.max.to_f64() - logit.to_f64();
