@@ -195,7 +195,16 @@ impl Table {
             }
             convert(bytes)
         };
-        if self.column_stride.unsigned_abs() <= self.row_stride.unsigned_abs() {
+        if self.column_stride == N as isize && !self.swapped {
+            for (&row, target) in rows.iter().zip(target.chunks_exact_mut(k)) {
+                // SAFETY: n_labels elements of N bytes lie side by side from the row's address on; bytes
+                // need no alignment.
+                let row = unsafe { std::slice::from_raw_parts(self.address(row).cast::<[u8; N]>(), k) };
+                for (value, &bytes) in target.iter_mut().zip(row) {
+                    *value = convert(bytes);
+                }
+            }
+        } else if self.column_stride.unsigned_abs() <= self.row_stride.unsigned_abs() {
             for (&row, target) in rows.iter().zip(target.chunks_exact_mut(k)) {
                 let start = self.address(row);
                 for (column, value) in target.iter_mut().enumerate() {

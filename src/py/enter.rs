@@ -27,8 +27,9 @@ impl From<Error> for PyErr {
     }
 }
 
-/// Matrix elements from which the GIL is released: below, the hand-over costs more than the work.
-const DETACH_FROM: usize = 1 << 14;
+/// Matrix elements from which the GIL is released. Below, a call takes tens of microseconds at most, less
+/// than it may wait to get the GIL back when other threads want it.
+const DETACH_FROM: usize = 1 << 12;
 
 /// What a call asks between slices of its work.
 pub(super) type Interrupt<'a> = &'a (dyn Fn() -> Result<(), Error> + Sync);
