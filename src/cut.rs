@@ -23,69 +23,7 @@ use crate::score::Masses;
 use crate::scoring::{Scale, Score, Scoring};
 use crate::simd::instances;
 use crate::sum::{quanta, sum_terms};
-
-/// Labels by rank, sorted as far as asked for.
-#[derive(Debug, Default)]
-pub(crate) struct TopLabels<F: Float> {
-    keys: Vec<F::Key>,
-    sorted: usize,
-}
-
-/// Labels that are sorted at first; each further step doubles them.
-const FIRST_SORTED: usize = 16;
-
-impl<F: Float> TopLabels<F> {
-    /// Takes the labels of a row whose logits are at least `floor` and possible.
-    #[inline(always)]
-    pub(crate) fn take(&mut self, row: &[F], floor: F) {
-        self.sorted = 0;
-        self.keys.clear();
-        if floor == F::NEG_INFINITY {
-            let possible = row.iter().enumerate().filter(|(_, z)| **z > F::NEG_INFINITY);
-            self.keys.extend(possible.map(|(label, &z)| F::key(z, label as u32)));
-            return;
-        }
-        // Most labels fall below the floor, sixteen at a time.
-        for (chunk, group) in row.chunks(16).enumerate() {
-            let any = group.iter().fold(false, |any, &z| any | (z >= floor));
-            if any {
-                for (i, &z) in group.iter().enumerate() {
-                    if z >= floor {
-                        self.keys.push(F::key(z, (16 * chunk + i) as u32));
-                    }
-                }
-            }
-        }
-    }
-
-    /// The label of a rank counted from 0, and its logit.
-    #[inline(always)]
-    fn get(&mut self, i: usize) -> Option<(u32, F)> {
-        while i >= self.sorted {
-            if self.sorted == self.keys.len() {
-                return None;
-            }
-            self.extend();
-        }
-        Some(F::from_key(self.keys[i]))
-    }
-
-    fn extend(&mut self) {
-        let rest = &mut self.keys[self.sorted..];
-        let step = self.sorted.max(FIRST_SORTED).min(rest.len());
-        if step < rest.len() {
-            rest.select_nth_unstable(step);
-        }
-        rest[..step].sort_unstable();
-        self.sorted += step;
-    }
-
-    /// The top label of a row.
-    pub(crate) fn first(&mut self, row: &[F]) -> u32 {
-        self.take(row, F::NEG_INFINITY);
-        self.keys.iter().min().map_or(0, |&key| F::from_key(key).0)
-    }
-}
+use crate::top_labels::TopLabels;
 
 /// What is known of a label before its score is computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -445,21 +383,5 @@ mod tests {
                 }
             }
         }
-    }
-
-    #[test]
-    fn orders_are_extended_as_needed() {
-        let row: Vec<f32> = (0..1000).map(|i| ((i * 7919) % 499) as f32).collect();
-        let mut top = TopLabels::default();
-        top.take(&row, f32::NEG_INFINITY);
-        let mut expected: Vec<u32> = (0..1000).collect();
-        expected.sort_by(|&a, &b| row[b as usize].total_cmp(&row[a as usize]).then(a.cmp(&b)));
-        for (i, &label) in expected.iter().enumerate() {
-            assert_eq!(top.get(i).unwrap().0, label);
-        }
-        assert!(top.get(1000).is_none());
-        assert_eq!(top.first(&row), expected[0]);
-        top.take(&row, 490.0);
-        assert_eq!(top.keys.len(), row.iter().filter(|z| **z >= 490.0).count());
     }
 }

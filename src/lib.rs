@@ -49,6 +49,7 @@ mod sets;
 mod simd;
 mod sum;
 mod threads;
+mod top_labels;
 mod uniform;
 
 #[cfg(feature = "python")]

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use crate::batch::groups;
-use crate::cut::{Cut, TopLabels};
+use crate::cut::Cut;
 use crate::error::Error;
 use crate::float::Float;
 use crate::group::Group;
@@ -12,6 +12,7 @@ use crate::rows::Rows;
 use crate::scoring::Scoring;
 use crate::simd::instances;
 use crate::threads::{Plan, Size, map_blocks};
+use crate::top_labels::TopLabels;
 use crate::uniform::Randomness;
 
 /// Prediction sets as compressed rows.
