@@ -124,7 +124,7 @@ impl fmt::Display for Error {
             ),
             Self::Label { row, value, n_labels } => write!(
                 f,
-                "labels must be between 0 and {}: found {value} at row {row}",
+                "labels must be between 0 and {}, the last column: found {value} at row {row}",
                 n_labels.saturating_sub(1)
             ),
             Self::Uniform { row, value } => {

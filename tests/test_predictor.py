@@ -215,6 +215,8 @@ def test_sets(batch):
     assert len(part) == 10
     np.testing.assert_array_equal(part.mask, sets.mask[10:20])
     assert len(sets[5:5]) == len(sets[7:3]) == 0
+    for rows in (slice(None, None, -3), sets.sizes == 1, np.array([7, 3, 3]), [-1, 0]):
+        np.testing.assert_array_equal(sets[rows].mask, sets.mask[rows])
     np.testing.assert_array_equal(sets.covers(labels), sets.mask[np.arange(400), labels])
     assert sets.coverage(labels) == sets.covers(labels).mean()
     assert sets != part

@@ -70,7 +70,12 @@ def test_logits(logits, error, message):
 
 
 LABELS = [
-    ("too large", [0, 1, 3, 0], ValueError, "labels must be between 0 and 2: found 3 at row 2"),
+    (
+        "too large",
+        [0, 1, 3, 0],
+        ValueError,
+        "labels must be between 0 and 2, the last column: found 3 at row 2",
+    ),
     ("negative", [0, -1, 2, 0], ValueError, "found -1 at row 1"),
     ("ignore index", [0, 1, -100, 0], ValueError, "found -100 at row 2"),
     (
@@ -83,7 +88,8 @@ LABELS = [
     ("whole floats", [0.0, 1.0, 2.0, 0.0], TypeError, "convert them with .astype(int)"),
     ("nan", [0.0, NAN, 2.0, 0.0], TypeError, "labels must be integers"),
     ("bool", [True, False, True, True], TypeError, "got dtype bool"),
-    ("strings", ["0", "1", "2", "0"], TypeError, "got dtype <U1"),
+    ("strings", ["0", "1", "2", "0"], TypeError, "got dtype <U1; give the number of each label's column"),
+    ("one-hot", np.eye(4), TypeError, "take .argmax(axis=1)"),
     ("object", np.array([0, 1, 2, None]), TypeError, "got dtype object"),
     ("too few", [0, 1, 2], ValueError, "one value for each of the 4 rows, got shape (3,)"),
     ("too many", [0, 1, 2, 0, 1], ValueError, "one value for each of the 4 rows, got shape (5,)"),
@@ -113,7 +119,11 @@ def test_labels(labels, error, message):
 ARGUMENTS = [
     (lambda: calibrate(np.zeros((0, 3)), []), ValueError, "at least one row to calibrate on, got 0"),
     (lambda: calibrate(Z[0], [0]), ValueError, "logits must have shape (n, K), got (3,)"),
-    (lambda: calibrate(alpha=0.0), ValueError, "alpha must be strictly between 0 and 1, got 0.0"),
+    (
+        lambda: calibrate(alpha=0.0),
+        ValueError,
+        "alpha must be strictly between 0 and 1, got 0.0; alpha=0.1 asks for sets that cover 90 %",
+    ),
     (lambda: calibrate(alpha=1.0), ValueError, "got 1.0"),
     (lambda: calibrate(alpha=-0.1), ValueError, "got -0.1"),
     (lambda: calibrate(alpha=NAN), ValueError, "got nan"),
@@ -128,7 +138,16 @@ ARGUMENTS = [
         "confidence_level must be strictly between",
     ),
     (lambda: calibrate(recipe="lac"), ValueError, "recipe must be one of 'paper'"),
-    (lambda: calibrate(recipe=ts.APS()), TypeError, "recipe must be a name or a Recipe"),
+    (
+        lambda: calibrate(recipe=ts.APS()),
+        TypeError,
+        "recipe must be a name or a Recipe, such as Recipe(RAPS()), got APS()",
+    ),
+    (
+        lambda: calibrate().save("no such folder/p.json"),
+        FileNotFoundError,
+        "the folder of no such folder/p.json does not exist",
+    ),
     (lambda: calibrate(seed=-1), ValueError, "seed must be at least 0, got -1"),
     (lambda: calibrate(seed=0.5), TypeError, "seed must be an integer, got 0.5"),
     (lambda: calibrate(n_threads=0), ValueError, "n_threads must be at least 1, got 0"),
@@ -235,7 +254,6 @@ ARGUMENTS = [
     ),
     (lambda: predict(np.zeros((0, 3))).coverage([]), ValueError, "at least one row"),
     (lambda: predict(Z)[9], IndexError, "row must be between -4 and 3, got 9"),
-    (lambda: predict(Z)[::2], ValueError, "steps of 1"),
 ]
 
 
@@ -321,3 +339,23 @@ def test_the_core_refuses_what_the_layer_would():
         _core.Scoring("lac")
     with pytest.raises(ValueError, match="thresholds must be"):
         _core.count_pairs(Z, [_core.Scoring("aps")], np.zeros((0, 0)), seed=0)
+
+
+def test_probabilities_passed_as_logits_are_noticed():
+    rng = np.random.default_rng(0)
+    labels = rng.integers(4, size=200)
+    logits = rng.normal(size=(200, 4)) + 2 * np.eye(4)[labels]
+    p = ts.softmax(logits)
+    with pytest.warns(ts.ProbabilitiesWarning, match="pass probabilities=True") as caught:
+        ts.calibrate(p, labels, 0.1, "aps")
+    assert caught[0].filename == __file__
+    with pytest.warns(ts.ProbabilitiesWarning) as caught:
+        ts.calibrate(logits, labels, 0.1, "aps").predict_set(p)
+    assert caught[0].filename == __file__
+    ts.calibrate(p, labels, 0.1, "aps", probabilities=True).predict_set(p)
+
+
+def test_impossible_true_labels_are_noticed():
+    logits = [[1.0, -INF, 0.0], [2.0, 3.0, 1.0]] * 50
+    with pytest.warns(ts.SmallCalibrationWarning, match="50 of 100 true labels are marked impossible"):
+        assert ts.calibrate(logits, [1, 1] * 50, recipe="aps", row_ids=np.arange(100)).threshold == INF

@@ -109,12 +109,21 @@ def test_default_level_is_a_tenth(rng):
 
 def test_too_few_rows_to_select(rng):
     logits, labels = synthetic(rng, 60, 5)
-    with pytest.warns(ts.SmallCalibrationWarning, match="15 rows are too few to select") as caught:
+    with pytest.warns(
+        ts.SmallCalibrationWarning, match="15 of 60 rows, the part for selection, are too few to select"
+    ) as caught:
         predictor = ts.calibrate(logits, labels, 0.05, "er-aps")
     assert caught[0].filename == __file__
     assert predictor.selection_curve is None
     assert predictor.scoring == predictor.recipe.candidates[0]
     assert predictor.n_calibration == 45
+
+
+def test_warnings_say_what_selection_spent(rng):
+    logits, labels = synthetic(rng, 99, 5)
+    with pytest.warns(ts.SmallCalibrationWarning) as caught:
+        ts.calibrate(logits, labels, 0.01, "er-aps")
+    assert any("75 rows after 24 were spent on selection" in str(w.message) for w in caught)
 
 
 def test_too_few_rows_to_calibrate(rng):
@@ -149,6 +158,7 @@ def test_edges_are_reported(rng):
     low = ts.SelectionCurve(curve.candidates, curve.sizes, curve.thresholds, chosen=1)
     assert low.at_edge, "0 and infinity do not hide the edge of the finite grid"
     assert not ts.SelectionCurve(curve.candidates, curve.sizes, curve.thresholds, chosen=0).at_edge
+    assert repr(curve).startswith("SelectionCurve(31 candidates, chosen: thr, T=")
     single = ts.Recipe("thr", [None, "entropy"], 1.0, "held-out")
     assert not ts.calibrate(logits, labels, 0.1, single).selection_curve.at_edge
 

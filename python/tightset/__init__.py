@@ -16,6 +16,7 @@ PredictionSets(1000 rows, 5 labels, mean size 1.321)
 
 from tightset._core import VERSION as __version__
 from tightset._core import InternalError
+from tightset._inputs import ProbabilitiesWarning
 from tightset.artefact import load
 from tightset.calibration import calibrate
 from tightset.predictor import Candidate, Predictor
@@ -39,6 +40,7 @@ __all__ = [
     "InternalError",
     "PredictionSets",
     "Predictor",
+    "ProbabilitiesWarning",
     "Recipe",
     "Scoring",
     "SelectionCurve",

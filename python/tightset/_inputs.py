@@ -7,12 +7,18 @@ converts them row by row.
 from __future__ import annotations
 
 import operator
+import warnings
 from decimal import Decimal
 from numbers import Real
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+
+
+class ProbabilitiesWarning(UserWarning):
+    """What was passed as logits looks like probabilities."""
+
 
 ArrayLike: TypeAlias = Any
 """NumPy arrays, lists, tensors, data frames: whatever offers ``__array__`` or DLPack."""
@@ -49,6 +55,19 @@ def as_logits(logits: ArrayLike, *, n_labels: int | None = None, one_row: bool =
         message = f"logits must have {n_labels} labels as in calibration, got {array.shape[1]}"
         raise ValueError(message)
     return array
+
+
+def warn_if_probabilities(logits: NDArray[Any], stacklevel: int) -> None:
+    """Warn when the first rows read like probabilities: scores of them are valid, and worse."""
+    rows = logits[:64]
+    if rows.dtype.kind != "f" or rows.shape[1] < 2 or not len(rows):
+        return
+    rows = rows.astype(np.float64)
+    if (rows >= 0).all() and (np.abs(rows.sum(axis=1) - 1.0) < 1e-3).all():
+        message = (
+            "logits read like probabilities (no row is negative, each sums to 1): pass probabilities=True"
+        )
+        warnings.warn(message, ProbabilitiesWarning, stacklevel=stacklevel + 1)
 
 
 def as_labels(labels: ArrayLike, n_rows: int) -> NDArray[np.int64]:
@@ -97,7 +116,11 @@ def _integers(value: ArrayLike, name: str, n_rows: int) -> NDArray[Any]:
     if array.shape == (0,) and n_rows == 0:
         return array.astype(np.int64)  # an empty list has no type of its own
     if array.dtype.kind not in "iu":
-        hint = "; convert them with .astype(int) if they are whole" if array.dtype.kind == "f" else ""
+        hint = "; give the number of each label's column, counting from 0"
+        if array.dtype.kind == "f" and array.ndim == 1:
+            hint = "; convert them with .astype(int) if they are whole"
+        elif array.ndim == 2:
+            hint = "; of one-hot rows, take .argmax(axis=1)"
         message = f"{name} must be integers, got dtype {array.dtype}{hint}"
         raise TypeError(message)
     if array.shape != (n_rows,):
@@ -161,7 +184,8 @@ def as_alpha(value: object, name: str = "alpha") -> float:
     """Return a miscoverage level strictly between 0 and 1."""
     alpha = as_number(value, name)
     if not 0.0 < alpha < 1.0:
-        message = f"{name} must be strictly between 0 and 1, got {alpha}"
+        hint = "" if name != "alpha" else "; alpha=0.1 asks for sets that cover 90 %"
+        message = f"{name} must be strictly between 0 and 1, got {alpha}{hint}"
         raise ValueError(message)
     return alpha
 

@@ -34,6 +34,9 @@ def save(predictor: Predictor, path: str | os.PathLike[str], *, score_table: boo
     """Write the predictor beside its destination, then move it there in one step."""
     text = json.dumps(_document(predictor, score_table=score_table), indent=2, allow_nan=False)
     target = Path(path)
+    if not target.parent.is_dir():
+        message = f"the folder of {target} does not exist"
+        raise FileNotFoundError(message)
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(8)}")
     handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
     try:

@@ -20,6 +20,7 @@ from tightset._inputs import (
     as_row_ids,
     as_seed,
     as_thread_count,
+    warn_if_probabilities,
 )
 from tightset.predictor import Candidate, Predictor
 from tightset.recipes import Recipe, as_recipe
@@ -104,11 +105,13 @@ def calibrate(
         A `Recipe` or the name of one: ``"er-aps"`` (default: entropy-reweighted and plain APS with
         the temperature selected), ``"er-raps"``, ``"er-saps"``, ``"er-thr"``, ``"er-rank"``,
         ``"paper"`` and ``"released"`` (Luo & Colombo 2024 as published and as released), or a
-        single plain score: ``"thr"``, ``"aps"``, ``"raps"``, ``"saps"``, ``"rank"``.
+        single plain score: ``"thr"``, ``"aps"``, ``"raps"``, ``"saps"``, ``"rank"``. The ``er-*``
+        recipes select on a quarter of the rows and calibrate on the rest.
     confidence_level
         ``1 - alpha``, instead of alpha.
     seed
-        Seed of the randomised scores and of the splits.
+        Seed of the randomised scores and of the splits. Which rows select depends on it, so with few
+        rows the chosen candidate, and the sizes of sets, do too; the guarantee holds for each seed.
     row_ids
         Integers mixed into the randomisation, for data with many identical rows; prediction then
         needs them too.
@@ -149,6 +152,8 @@ def calibrate(
         n_threads=as_thread_count(n_threads),
         max_memory=as_integer(max_memory, "max_memory", 1),
     )
+    if not data.probabilities:
+        warn_if_probabilities(rows, stacklevel=2)
     alphas, is_sequence = as_alphas(alpha, confidence_level)
     chosen_recipe = as_recipe(recipe)
     choices = choose(chosen_recipe, data, alphas)
@@ -170,12 +175,21 @@ def _predictors(
         scores = table[distinct.index(choice.scoring)]
         rank = _core.conformal_rank(n, alpha)
         if rank > n:
+            spent = len(data.labels) - n
+            after = f" after {spent} were spent on selection" if spent else ""
             message = (
-                f"{n} rows are too few for alpha={alpha}, which needs rank {rank}: "
-                "the threshold is infinite and every set holds all labels"
+                f"{n} rows{after} are too few for alpha={alpha}, which needs rank {rank}: the threshold is "
+                "infinite and every set holds all labels"
             )
             warnings.warn(message, SmallCalibrationWarning, stacklevel=3)
         threshold = float(scores[rank - 1]) if rank <= n else float("inf")
+        if rank <= n and threshold == float("inf"):
+            impossible = int(np.isinf(scores).sum())
+            message = (
+                f"{impossible} of {n} true labels are marked impossible (-inf): at alpha={alpha} the "
+                "threshold is infinite and every set holds all labels"
+            )
+            warnings.warn(message, SmallCalibrationWarning, stacklevel=3)
         predictors.append(
             Predictor(
                 alpha=alpha,

@@ -18,6 +18,7 @@ from tightset._inputs import (
     as_row_ids,
     as_thread_count,
     as_uniforms,
+    warn_if_probabilities,
 )
 from tightset.recipes import Recipe
 from tightset.scores import Scoring
@@ -60,6 +61,8 @@ class Predictor:
         What the selection saw, or None when there was nothing to select.
     seed, probabilities, uses_row_ids
         How rows are read, as in calibration.
+    calibration_scores
+        The scores that the threshold was taken from, sorted; None if it was saved without them.
     """
 
     alpha: float
@@ -132,6 +135,8 @@ class Predictor:
         """
         array = as_logits(logits, n_labels=self.n_labels, one_row=True)
         n, candidate = len(array), self._only()
+        if n > 1 and not self.probabilities:
+            warn_if_probabilities(array, stacklevel=2)
         indptr, indices = _core.predict_sets(
             array,
             candidate.scoring.core,

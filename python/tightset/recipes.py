@@ -153,5 +153,5 @@ def as_recipe(recipe: object) -> Recipe:
         names = ", ".join(repr(name) for name in recipe_names)
         message = f"recipe must be one of {names} or a Recipe, got {recipe!r}"
         raise ValueError(message)
-    message = f"recipe must be a name or a Recipe, got {recipe!r}"
+    message = f"recipe must be a name or a Recipe, such as Recipe(RAPS()), got {recipe!r}"
     raise TypeError(message)

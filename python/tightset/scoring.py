@@ -70,7 +70,8 @@ def label_scores(
     score
         ``"thr"``, ``"aps"``, ``"raps"``, ``"saps"``, ``"rank"``, or a score object.
     reweight
-        None, ``"entropy"`` for the paper's ``z / (H T)``, or an `Entropy`.
+        ``"entropy"``, the default, for the paper's ``z / (H T)``, None for the plain score (as in the
+        recipe of the same name), or an `Entropy`.
     temperature
         One number, or several for several runs of scores from one reading of the data.
     u

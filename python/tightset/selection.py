@@ -92,7 +92,7 @@ class Data:
         return self.row_ids if rows is None or self.row_ids is None else self.row_ids[rows]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class SelectionCurve:
     """What a selection saw: one entry for each candidate.
 
@@ -115,6 +115,10 @@ class SelectionCurve:
     sizes: NDArray[np.float64]
     thresholds: NDArray[np.float64]
     chosen: int
+
+    def __repr__(self) -> str:
+        winner = f"{self.candidates[self.chosen]}, mean size {self.sizes[self.chosen]:.3f}"
+        return f"SelectionCurve({len(self.candidates)} candidates, chosen: {winner})"
 
     @property
     def at_edge(self) -> bool:
@@ -148,8 +152,9 @@ def choose(recipe: Recipe, data: Data, alphas: Sequence[float]) -> list[Choice]:
     if len(feasible) < len(alphas):
         infeasible = [alpha for i, alpha in enumerate(alphas) if i not in feasible]
         message = (
-            f"{len(fitting)} rows are too few to select a candidate at alpha={min(infeasible)}: "
-            f"the first one is used ({candidates[0]})"
+            f"{len(fitting)} of {len(data.labels)} rows, the part for selection, are too few to select a "
+            f"candidate at alpha={min(infeasible)}: the first one is used ({candidates[0]}); a recipe with "
+            "one candidate needs no selection"
         )
         warnings.warn(message, SmallCalibrationWarning, stacklevel=3)
     if feasible:

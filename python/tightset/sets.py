@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cached_property
-from typing import overload
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,22 +55,26 @@ class PredictionSets:
     @overload
     def __getitem__(self, row: int) -> NDArray[np.int32]: ...
     @overload
-    def __getitem__(self, row: slice) -> PredictionSets: ...
-    def __getitem__(self, row: int | slice) -> NDArray[np.int32] | PredictionSets:
-        """Return the labels of one row, or the sets of consecutive rows."""
-        if isinstance(row, slice):
-            start, stop, step = row.indices(len(self))
-            if step != 1:
-                message = f"rows of PredictionSets can be sliced in steps of 1, got {step}"
-                raise ValueError(message)
-            bounds = self.indptr[start : max(start, stop) + 1]
-            return PredictionSets(bounds - bounds[0], self.indices[bounds[0] : bounds[-1]], self.n_labels)
-        n = len(self)
-        if not -n <= row < n:
-            message = f"row must be between {-n} and {n - 1}, got {row}"
-            raise IndexError(message)
-        row %= n
-        return self.indices[self.indptr[row] : self.indptr[row + 1]]
+    def __getitem__(self, row: slice | NDArray[Any] | list[int] | list[bool]) -> PredictionSets: ...
+    def __getitem__(
+        self, row: int | slice | NDArray[Any] | list[int] | list[bool]
+    ) -> NDArray[np.int32] | PredictionSets:
+        """Return the labels of one row, or the sets of some rows, chosen as from an array."""
+        if not isinstance(row, (slice, np.ndarray, list)):
+            n = len(self)
+            if not -n <= row < n:
+                message = f"row must be between {-n} and {n - 1}, got {row}"
+                raise IndexError(message)
+            row %= n
+            return self.indices[self.indptr[row] : self.indptr[row + 1]]
+        rows = np.arange(len(self))[row]
+        sizes = self.sizes[rows]
+        indptr = np.concatenate([[0], np.cumsum(sizes)])
+        # Each label's place: its row's start, and how far into the row it is.
+        inside = np.arange(indptr[-1]) - np.repeat(indptr[:-1], sizes)
+        return PredictionSets(
+            indptr, self.indices[np.repeat(self.indptr[rows], sizes) + inside], self.n_labels
+        )
 
     def __iter__(self) -> Iterator[NDArray[np.int32]]:
         return (self[row] for row in range(len(self)))
@@ -96,7 +100,8 @@ class PredictionSets:
         outside = (truth < 0) | (truth >= self.n_labels)
         if outside.any():
             row = int(outside.argmax())
-            message = f"labels must be between 0 and {self.n_labels - 1}: found {truth[row]} at row {row}"
+            last = f"{self.n_labels - 1}, the last column"
+            message = f"labels must be between 0 and {last}: found {truth[row]} at row {row}"
             raise ValueError(message)
         rows = np.repeat(np.arange(len(self)), self.sizes)
         covered = np.zeros(len(self), dtype=np.bool_)
