@@ -67,7 +67,7 @@ pub(crate) enum Sums {
     Split,
     /// All labels but this one (thr, rank): `above` for a label that is not the top one, so that the sum
     /// is relative to the maximum, the same for all of them but for the label's own term, and the
-    /// log-odds rise strictly with rank; `below` for the top label, relative to the next logit.
+    /// log-odds never fall with rank; `below` for the top label, relative to the next logit.
     Others,
 }
 
