@@ -297,7 +297,7 @@ fn all_labels<F: Float, R: Rows<F>>(
     let (n, k) = (rows.n_rows(), rows.n_labels());
     check_length("out", out.len(), n * k)?;
     randomness.check(n)?;
-    // Sorting and scoring a label costs about as much as eight passes.
+    // Sorting and scoring a label costs several passes; the number only sets the size of slices.
     fill(out, k, Size::new(n, k, 8), plan, |range, parts| {
         all_labels_block::<F, R>(rows, scoring, scale, randomness, finish, range, parts[0])
     })

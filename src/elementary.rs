@@ -2,9 +2,10 @@
 //!
 //! The standard library calls the platform's libm, and glibc, musl and macOS differ in the last
 //! place; a label whose score equals the threshold would then flip between machines. Each function
-//! here is within two units in the last place and is used a few times a row, never in the inner loops
-//! (those use [`crate::Float::exp2`]). They choose by selection, not by branches, so that loops over
-//! several rows turn into vector code.
+//! here is within two units in the last place. Label scores use them a few times a row; what is computed
+//! for every label (softmax, all-label scores, logarithms of probabilities) uses them for every label.
+//! The sums use [`crate::Float::exp2`] instead. They choose by selection, not by branches, so that loops
+//! over several rows turn into vector code.
 
 const LN2_HIGH: f64 = f64::from_bits(0x3fe6_2e42_fee0_0000);
 const LN2_LOW: f64 = f64::from_bits(0x3dea_39ef_3579_3c76);

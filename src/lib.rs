@@ -5,9 +5,9 @@
 //! takes exact conformal quantiles and builds the sets. The Python package `tightset` is a thin layer
 //! over it.
 //!
-//! The way of a row: [`rows`] lends it, [`row`] scans it and takes its entropy, [`masses`] sums the
-//! exponentials on either side of a label, [`score`] turns those sums into a score, [`quantile`] picks
-//! the threshold, [`batch`] does this for a matrix over [`threads`].
+//! The way of a row: `rows` lends it, `row` scans it and takes its entropy, `masses` sums the
+//! exponentials on either side of a label, `score` turns those sums into a score, `quantile` picks
+//! the threshold, `batch` does this for a matrix over `threads`.
 //!
 //! # Examples
 //! Calibrate on four rows and predict a fifth:

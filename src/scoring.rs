@@ -3,7 +3,7 @@
 use crate::elementary::power;
 use crate::error::Error;
 
-/// A nonconformity score; low means conforming. Formulas are in [`crate::score`].
+/// A nonconformity score; low means conforming. Formulas are in `score.rs`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Score {

@@ -1,9 +1,11 @@
-//! The float32 sums of [`crate::sum`], and the counting of ranks, over explicit vectors: the algorithm once, for any instruction set.
+//! The float32 sums of [`crate::sum`], and the counting of ranks, over explicit vectors: the algorithm
+//! once, for any instruction set.
 //!
 //! The compiler turns the plain loops of `sum.rs` into vector code, but carries each group of terms through
-//! memory between the exponential, in float32, and the sums, in 64-bit integers; written out, everything
-//! stays in registers and the sums run half again as fast. Every operation is the one that the plain form
-//! names, on the same values, and the sums are exact, so the bits are the same.
+//! memory between the exponential, in float32, and the sums, in 64-bit integers, and counts ranks partly
+//! lane by lane. Written out, everything stays in registers: scores of 20,000 x 1000 labels took 26.6 ms
+//! instead of 30.4 with AVX-512, and 34.3 instead of 40.1 with AVX2. Every operation is the one that the
+//! plain form names, on the same values, and the sums are exact, so the bits are the same.
 #![allow(unsafe_code, reason = "vector loads and instructions of detected features")]
 
 use crate::float::{EXP2_F32, Float};
