@@ -6,10 +6,13 @@
 //! within the margin of the threshold is scored by the definition, [`View::label_score`]. The first
 //! label that is out by more than the margin ends the set: all later ones are out as well.
 //!
+//! A cut has two thresholds, `lo <= hi`, equal for an ordinary set: model selection asks at once for
+//! the labels up to `lo`, and for the scores of the few between.
+//!
 //! Bounds for APS, with `left = (1 - U) f_y + (mass after y)`, so that `S = -log left` and
 //! `f_y (1 - U) <= left <= f_y (1 - U + K - r)`: a label is in if `beta d + log Z - log(1 - U) <= q`, out
 //! if `beta d + log Z - log K > q`, both linear in the logit. In between, `left` is the exact total less
-//! the exact sum so far. For THR the score is a function of `f_y`, hence of the logit, alone.
+//! the exact sum so far. THR and RANK compare the odds against the label with a bound fixed in advance.
 //!
 //! Margins. A term's relative error is below 60 * 2^-24 * log 2 plus 2 * 2^-24 (float32: the product in
 //! the exponent and the polynomial), and sums add half a quantum a label: 3e-6 in all where sums are not
@@ -18,11 +21,9 @@
 use crate::elementary::{exp, ln, ln_1p};
 use crate::float::Float;
 use crate::kernel::View;
-use crate::masses::Sharpness;
-use crate::score::Masses;
+use crate::ranked_masses::{Mass, RankedMasses};
 use crate::scoring::{Scale, Score, Scoring};
 use crate::simd::instances;
-use crate::sum::{quanta, sum_terms};
 use crate::top_labels::TopLabels;
 
 /// What is known of a label before its score is computed.
@@ -30,11 +31,11 @@ use crate::top_labels::TopLabels;
 enum Verdict {
     In,
     Out,
-    /// Within the margin of the threshold: the definition decides.
+    /// Within the margin of a threshold: the definition decides.
     Edge,
 }
 
-/// In below `low`, out above `high`, at the edge between.
+/// In below `low`, out above `high`, at the edge between; NaN is at the edge.
 #[inline(always)]
 fn verdict(value: f64, low: f64, high: f64) -> Verdict {
     if value < low {
@@ -46,71 +47,102 @@ fn verdict(value: f64, low: f64, high: f64) -> Verdict {
     }
 }
 
-/// A candidate with its threshold.
+/// Where a label of the set stands.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Standing {
+    /// Its score is at most `lo`.
+    Within,
+    /// Its score, above `lo` and at most `hi`.
+    Between(f64),
+}
+
+/// A candidate with its thresholds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cut<'a> {
     pub(crate) scoring: &'a Scoring,
-    threshold: f64,
+    pub(crate) lo: f64,
+    pub(crate) hi: f64,
     n_labels: usize,
-    /// `exp(-q)` for aps, `exp(q)` for thr.
-    bound: f64,
+    /// What the labels' masses are compared with, for `lo` and for `hi`: `exp(-q)` for aps, odds against
+    /// the label for thr, and for rank the odds that matter at the rank nearest to q.
+    bounds: (f64, f64),
 }
 
 impl<'a> Cut<'a> {
-    pub(crate) fn new(scoring: &'a Scoring, threshold: f64, n_labels: usize) -> Self {
-        let bound = exp(if scoring.score == Score::Thr { threshold } else { -threshold });
-        Self { scoring, threshold, n_labels, bound }
+    pub(crate) fn new(scoring: &'a Scoring, lo: f64, hi: f64, n_labels: usize) -> Self {
+        // The definition rounds ranked scores; odds are compared without that rounding.
+        let slack = |q: f64| 8.0 * f64::EPSILON * (1.0 + q.abs());
+        // S <= q at rank r means g / (1 + |g|) <= 2 (q - r).
+        let rank_odds = |q: f64, slack: f64| {
+            let t = (2.0 * (q - q.round() + slack)).clamp(-1.0, 1.0);
+            exp(t / (1.0 - t.abs()))
+        };
+        let bounds = match scoring.score {
+            Score::Thr => (exp(lo), exp(hi)),
+            Score::Rank => (rank_odds(lo, -slack(lo)), rank_odds(hi, slack(hi))),
+            _ => (exp(-lo), exp(-hi)),
+        };
+        Self { scoring, lo, hi, n_labels, bounds }
     }
 
-    /// The labels of the set, by rank, given to `each`.
+    /// The labels of the set at `hi`, by rank, given to `each` with where they stand. `masses` must be
+    /// those of the candidate's beta, unless its temperature is a limit.
     #[inline(always)]
-    pub(crate) fn labels<F: Float>(&self, view: &View<'_, F>, top: &mut TopLabels<F>, each: impl FnMut(u32)) {
-        let mut judge = Judge::new(self, view);
-        // A logarithm a row is worth it where it spares ordering many labels.
-        let floor = if self.n_labels > 64 { judge.floor() } else { F::NEG_INFINITY };
-        top.take(view.row, floor);
-        self.walk(&mut judge, top, each);
-    }
-
-    /// How many labels the set has, with labels taken before.
-    #[inline(always)]
-    pub(crate) fn count<F: Float>(&self, view: &View<'_, F>, top: &mut TopLabels<F>) -> u64 {
-        let mut count = 0;
-        self.walk(&mut Judge::new(self, view), top, |_| count += 1);
-        count
-    }
-
-    #[inline(always)]
-    fn walk<F: Float>(
+    pub(crate) fn walk<F: Float>(
         &self,
-        judge: &mut Judge<'_, '_, F>,
+        view: &View<'_, F>,
+        masses: &mut RankedMasses<F>,
         top: &mut TopLabels<F>,
-        mut each: impl FnMut(u32),
+        mut each: impl FnMut(u32, Standing),
     ) {
-        let view = judge.view;
-        if self.threshold == f64::INFINITY {
+        let mut judge = Judge { cut: self, view, masses, distances: None };
+        let mut i = 0;
+        if self.lo == f64::INFINITY {
             // Every label, the impossible ones last.
-            let mut i = 0;
             while let Some((label, _)) = top.get(i) {
-                each(label);
+                each(label, Standing::Within);
                 i += 1;
             }
             let impossible = view.row.iter().enumerate().filter(|(_, z)| **z == F::NEG_INFINITY);
-            impossible.for_each(|(label, _)| each(label as u32));
+            impossible.for_each(|(label, _)| each(label as u32, Standing::Within));
             return;
         }
-        let mut i = 0;
         while let Some((label, logit)) = top.get(i) {
-            let is_in = match judge.next(logit, i + 1) {
-                Verdict::In => true,
+            match judge.next(label, logit, i) {
+                Verdict::In => each(label, Standing::Within),
                 Verdict::Out => return,
-                Verdict::Edge => scored(view, label as usize, self.scoring) <= self.threshold,
-            };
-            if is_in {
-                each(label);
+                Verdict::Edge => {
+                    let score = scored(view, label as usize, self.scoring);
+                    if score <= self.lo {
+                        each(label, Standing::Within);
+                    } else if score <= self.hi {
+                        each(label, Standing::Between(score));
+                    }
+                }
             }
             i += 1;
         }
+        if self.hi == f64::INFINITY {
+            let impossible = view.row.iter().enumerate().filter(|(_, z)| **z == F::NEG_INFINITY);
+            impossible.for_each(|(label, _)| each(label as u32, Standing::Between(f64::INFINITY)));
+        }
+    }
+
+    /// A logit below which no label is in the set: a logarithm a row, worth it where it spares ordering
+    /// many labels.
+    #[inline(always)]
+    pub(crate) fn floor<F: Float>(&self, view: &View<'_, F>, masses: &mut RankedMasses<F>) -> F {
+        let is_linear = matches!(self.scoring.score, Score::Aps | Score::Thr | Score::Mixed { .. });
+        if self.n_labels <= 64 || !is_linear || self.scoring.is_limit() || self.hi == f64::INFINITY {
+            return F::NEG_INFINITY;
+        }
+        let log_z = masses.log_z();
+        let (_, outer) = linear_bounds(self, log_z, view.u, masses.sharpness.beta, F::MARGIN);
+        // The top label is always looked at; NaN, at infinite beta, keeps all.
+        let floor = F::from_f64(view.scan.max.to_f64() - outer.max(0.0));
+        // One rounding, to float32, may lift it by half a unit in the last place.
+        let floor = floor - F::from_f64(floor.to_f64().abs() * 1e-6);
+        if floor > F::NEG_INFINITY { floor } else { F::NEG_INFINITY }
     }
 }
 
@@ -120,24 +152,21 @@ impl<'a> Cut<'a> {
 instances! {
     /// Distances from the maximum within which a label is in, and beyond which it is out.
     #[inline(never)]
-    fn linear_bounds(cut: &Cut<'_>, z: f64, u: f64, beta: f64, margin: f64) -> (f64, f64) = linear_bounds_body;
+    fn linear_bounds(cut: &Cut<'_>, log_z: f64, u: f64, beta: f64, margin: f64) -> (f64, f64) = linear_bounds_body;
 }
 
 #[inline(always)]
-fn linear_bounds_body(cut: &Cut<'_>, z: f64, u: f64, beta: f64, margin: f64) -> (f64, f64) {
-    let q = cut.threshold;
-    let margin = margin * (1.0 + q.abs());
-    let log_z = ln(z);
+fn linear_bounds_body(cut: &Cut<'_>, log_z: f64, u: f64, beta: f64, margin: f64) -> (f64, f64) {
+    let lo = cut.lo - margin * (1.0 + cut.lo.abs());
+    let hi = cut.hi + margin * (1.0 + cut.hi.abs());
     match cut.scoring.score {
-        Score::Aps => {
-            let inner = (q - margin - log_z + ln(1.0 - u)) / beta;
-            (inner, (q + margin - log_z + ln(cut.n_labels as f64)) / beta)
-        }
+        Score::Aps => ((lo - log_z + ln(1.0 - u)) / beta, (hi - log_z + ln(cut.n_labels as f64)) / beta),
         Score::Thr => {
-            // g <= q means f_y >= 1 / (1 + e^q); log(1 + e^q) = q + log1p(e^-q).
-            let log_odds = if q > 0.0 { q + ln_1p(exp(-q)) } else { ln_1p(exp(q)) };
-            ((log_odds - log_z - 2.0 * margin) / beta, (log_odds - log_z + 2.0 * margin) / beta)
+            // g <= q means f_y >= 1 / (1 + e^q), and log(1 + e^q) = q + log1p(e^-q).
+            let softplus = |q: f64| if q > 0.0 { q + ln_1p(exp(-q)) } else { ln_1p(exp(q)) };
+            ((softplus(lo) - log_z - margin) / beta, (softplus(hi) - log_z + margin) / beta)
         }
+        Score::Mixed { .. } => (f64::NEG_INFINITY, (hi - log_z) / beta),
         _ => (f64::NEG_INFINITY, f64::INFINITY),
     }
 }
@@ -154,157 +183,132 @@ fn scored_body<F: Float>(view: &View<'_, F>, label: usize, scoring: &Scoring) ->
 }
 
 instances! {
-    /// A score that costs nothing once its row is known: at the limits in temperature, and saps.
+    /// A score at a limit in temperature, which costs nothing once its row is known.
     #[inline(never)]
-    fn cheap_score<F: Float>(view: &View<'_, F>, scoring: &Scoring, top: Option<&Masses>, logit: F, rank: usize) -> f64 = cheap_score_body::<F>;
+    fn limit<F: Float>(view: &View<'_, F>, scoring: &Scoring, logit: F, rank: usize) -> f64 = limit_body::<F>;
 }
 
 #[inline(always)]
-fn cheap_score_body<F: Float>(
-    view: &View<'_, F>,
-    scoring: &Scoring,
-    top: Option<&Masses>,
-    logit: F,
-    rank: usize,
-) -> f64 {
-    match top {
-        Some(masses) => view.score(scoring.score, Scale::Ranked, *masses, rank),
-        None => view.limit(scoring, logit, rank, Scale::Ranked),
-    }
+fn limit_body<F: Float>(view: &View<'_, F>, scoring: &Scoring, logit: F, rank: usize) -> f64 {
+    view.limit(scoring, logit, rank, Scale::Ranked)
+}
+
+instances! {
+    #[inline(never)]
+    fn log_rank(rank: usize) -> f64 = log_rank_body;
+}
+
+#[inline(always)]
+fn log_rank_body(rank: usize) -> f64 {
+    ln(rank as f64)
 }
 
 /// Judges the labels of one row in the order of their ranks.
 struct Judge<'a, 'b, F> {
     cut: &'a Cut<'a>,
     view: &'a View<'b, F>,
-    sharpness: Sharpness<F>,
-    /// Exact sums relative to the maximum: of all labels, and of those seen.
-    total: i128,
-    seen: i128,
-    /// `Z`.
-    z: f64,
+    masses: &'a mut RankedMasses<F>,
     /// Distances from the maximum within which a label is in, and beyond which it is out; computed when
     /// masses do not decide.
     distances: Option<(f64, f64)>,
-    /// SAPS: the top label's masses.
-    top: Option<Masses>,
-    /// Whether scores are computed outright.
-    is_cheap: bool,
 }
 
-impl<'a, 'b, F: Float> Judge<'a, 'b, F> {
+impl<F: Float> Judge<'_, '_, F> {
+    /// The label at rank `i` counted from 0.
     #[inline(always)]
-    fn new(cut: &'a Cut<'a>, view: &'a View<'b, F>) -> Self {
-        let scoring = cut.scoring;
-        let sharpness = view.sharpness(scoring);
-        let mut judge = Self {
-            cut,
-            view,
-            sharpness,
-            total: 0,
-            seen: 0,
-            z: 1.0,
-            distances: None,
-            top: None,
-            is_cheap: true,
-        };
-        if scoring.is_limit() || cut.threshold == f64::INFINITY {
-            return judge;
+    fn next(&mut self, label: u32, logit: F, i: usize) -> Verdict {
+        let (view, cut) = (self.view, self.cut);
+        let rank = i + 1;
+        if cut.scoring.is_limit() {
+            // Exact, so what lies between the thresholds alone is asked for again.
+            return verdict(limit(view, cut.scoring, logit, rank), cut.lo, cut.hi);
         }
-        judge.is_cheap = matches!(scoring.score, Score::Saps { .. });
-        match scoring.score {
-            Score::Thr | Score::Aps | Score::Raps { .. } => {
-                judge.total = sum_terms(view.row, view.scan.max, sharpness.scale);
-                judge.z = F::sum_to_f64(judge.total);
-            }
-            Score::Saps { .. } => judge.top = Some(view.top_masses(&sharpness)),
-            Score::Rank => {}
-        }
-        judge
-    }
-
-    /// Distances by the bounds that are linear in the logit.
-    #[inline(always)]
-    fn distances(&mut self) -> (f64, f64) {
-        if let Some(known) = self.distances {
-            return known;
-        }
-        let distances = linear_bounds(self.cut, self.z, self.view.u, self.sharpness.beta, F::MARGIN);
-        self.distances = Some(distances);
-        distances
-    }
-
-    /// A logit below which no label is in the set.
-    #[inline(always)]
-    fn floor(&mut self) -> F {
-        let is_linear = matches!(self.cut.scoring.score, Score::Aps | Score::Thr);
-        if !is_linear || self.cut.scoring.is_limit() || self.cut.threshold == f64::INFINITY {
-            return F::NEG_INFINITY;
-        }
-        let (_, outer) = self.distances();
-        // The top label is always looked at; NaN, at infinite beta, keeps all.
-        let floor = F::from_f64(self.view.scan.max.to_f64() - outer.max(0.0));
-        // One rounding, to float32, may lift it by half a unit in the last place.
-        let slack = F::from_f64(floor.to_f64().abs() * 1e-6);
-        let floor = floor - slack;
-        if floor > F::NEG_INFINITY { floor } else { F::NEG_INFINITY }
-    }
-
-    /// The next label, of the given 1-based rank.
-    #[inline(always)]
-    fn next(&mut self, logit: F, rank: usize) -> Verdict {
-        let (view, q) = (self.view, self.cut.threshold);
-        let scoring = self.cut.scoring;
-        if self.is_cheap {
-            let exact = cheap_score(view, scoring, self.top.as_ref(), logit, rank);
-            return if exact <= q { Verdict::In } else { Verdict::Out };
-        }
-        let distance = view.scan.max.to_f64() - logit.to_f64();
-        let own = quanta(logit, view.scan.max, self.sharpness.scale);
-        self.seen += own;
-        match scoring.score {
-            Score::Rank => {
-                // |g / (2 (1 + |g|))| <= 1/2.
-                verdict(rank as f64, q - 0.5, q + 0.5)
-            }
-            Score::Thr if rank == 1 => {
-                // f_1 is near 1 where its distance says nothing: from the mass of the others.
-                let others = F::sum_to_f64(self.total - own);
-                self.by_mass(-others, -self.cut.bound)
-            }
+        let r = rank as f64;
+        let mass = self.masses.at(view, i, label, logit);
+        match cut.scoring.score {
             Score::Thr => {
-                let (inner, outer) = self.distances();
-                verdict(distance, inner, outer)
+                let by_odds = self.by_odds(mass, i, cut.bounds.0, cut.bounds.1);
+                if by_odds != Verdict::Edge || i == 0 {
+                    // f_1 is near 1 where its distance says nothing.
+                    return by_odds;
+                }
+                self.by_distance(logit)
+            }
+            Score::Rank => {
+                // |g / (2 (1 + |g|))| <= 1/2, so only the nearest whole number is open.
+                let coarse = verdict(r, cut.lo - 0.5 - 1e-9, cut.hi + 0.5 + 1e-9);
+                if coarse != Verdict::Edge {
+                    return coarse;
+                }
+                let in_at = if r == cut.lo.round() { cut.bounds.0 } else { 0.0 };
+                let out_at = if r == cut.hi.round() { cut.bounds.1 } else { f64::INFINITY };
+                self.by_odds(mass, i, in_at, out_at)
+            }
+            Score::Mixed { weight } => {
+                let distance = view.scan.max.to_f64() - logit.to_f64();
+                let drop = if distance == 0.0 { 0.0 } else { self.masses.sharpness.beta * distance };
+                let by_rank = if i == 0 { 0.0 } else { weight * log_rank(rank) };
+                let value = drop + self.masses.log_z() + by_rank;
+                let margin = F::MARGIN * (1.0 + value.abs());
+                verdict(value, cut.lo - margin, cut.hi + margin)
             }
             Score::Aps => {
-                let by_mass = self.by_mass(self.left(own), self.cut.bound * self.z);
-                if by_mass != Verdict::Edge {
-                    return by_mass;
-                }
-                let (inner, outer) = self.distances();
-                verdict(distance, inner, outer)
+                let left = self.left(mass);
+                let margin = F::MARGIN * left + self.quantisation();
+                let needed = (cut.bounds.0 * self.masses.z, cut.bounds.1 * self.masses.z);
+                let by_mass = verdict(-left, -needed.0 - margin, -needed.1 + margin);
+                if by_mass == Verdict::Edge { self.by_distance(logit) } else { by_mass }
             }
             Score::Raps { penalty, k_reg } => {
-                let p = penalty * (rank as f64 - f64::from(k_reg)).max(0.0);
-                let left = self.left(own);
-                let margin = F::MARGIN * left / self.z + self.quantisation() + 2e-9 * (1.0 + q.abs());
-                verdict(p - left / self.z, q - margin, q + margin)
+                let p = penalty * (r - f64::from(k_reg)).max(0.0);
+                let left = self.left(mass) / self.masses.z;
+                let margin = F::MARGIN * left + self.quantisation() + 2e-9 * (1.0 + p);
+                verdict(p - left, cut.lo - margin, cut.hi + margin)
             }
-            Score::Saps { .. } => Verdict::Edge,
+            Score::Saps { weight } => {
+                let first = self.masses.first();
+                let not_top = first.after / self.masses.z;
+                let of_top = -((1.0 - view.u) + view.u * not_top);
+                let value = if i == 0 { of_top } else { weight * (r - 2.0 + view.u) - not_top };
+                let margin = F::MARGIN * not_top + self.quantisation() + 1e-12 * (1.0 + value.abs());
+                verdict(value, cut.lo - margin, cut.hi + margin)
+            }
         }
+    }
+
+    /// In if the odds against the label are clearly below `in_at`, out if clearly above `out_at`.
+    #[inline(always)]
+    fn by_odds(&self, mass: Mass, i: usize, in_at: f64, out_at: f64) -> Verdict {
+        let others = if i == 0 { mass.after } else { self.masses.z - mass.own };
+        let (own, q) = (mass.own, self.quantisation());
+        let is_in = others.mul_add(1.0 + F::MARGIN, q) < in_at * (own * (1.0 - F::MARGIN) - q);
+        let is_out = others.mul_add(1.0 - F::MARGIN, -q) > out_at * own.mul_add(1.0 + F::MARGIN, q);
+        if is_in {
+            Verdict::In
+        } else if is_out {
+            Verdict::Out
+        } else {
+            Verdict::Edge
+        }
+    }
+
+    /// By the bounds that are linear in the logit.
+    #[inline(always)]
+    fn by_distance(&mut self, logit: F) -> Verdict {
+        let (inner, outer) = if let Some(known) = self.distances {
+            known
+        } else {
+            let log_z = self.masses.log_z();
+            let (u, beta) = (self.view.u, self.masses.sharpness.beta);
+            *self.distances.insert(linear_bounds(self.cut, log_z, u, beta, F::MARGIN))
+        };
+        verdict(self.view.scan.max.to_f64() - logit.to_f64(), inner, outer)
     }
 
     /// `(1 - U) f_y` and the mass after y, times Z: differences are taken of integers.
     #[inline(always)]
-    fn left(&self, own: i128) -> f64 {
-        (1.0 - self.view.u).mul_add(F::sum_to_f64(own), F::sum_to_f64(self.total - self.seen))
-    }
-
-    /// In if `mass` is clearly above `needed`, out if clearly below.
-    #[inline(always)]
-    fn by_mass(&self, mass: f64, needed: f64) -> Verdict {
-        let margin = F::MARGIN * mass.abs() + self.quantisation();
-        verdict(-mass, -needed - margin, -needed + margin)
+    fn left(&self, mass: Mass) -> f64 {
+        (1.0 - self.view.u).mul_add(mass.own, mass.after)
     }
 
     /// What rounding every term to the quantum can add up to, with room to spare.
@@ -323,11 +327,11 @@ mod tests {
     use proptest::prelude::*;
 
     /// The set by the definition: every label scored, those at most the threshold kept.
-    fn naive<F: Float>(view: &View<'_, F>, scoring: &Scoring, threshold: f64) -> Vec<u32> {
+    fn naive<F: Float>(view: &View<'_, F>, scoring: &Scoring, threshold: f64) -> Vec<(u32, f64)> {
         let mut labels = Vec::new();
         view.all_scores(&mut Workspace::default(), scoring, Scale::Ranked, |label, score| {
             if score <= threshold {
-                labels.push(label);
+                labels.push((label, score));
             }
         });
         labels
@@ -342,10 +346,24 @@ mod tests {
         // Thresholds that are scores, just beside them, and far away.
         let near = [score, score.next_up(), score.next_down(), score + 1e-6, score - 1e-6, score * 1.001];
         for threshold in near.into_iter().chain([-1.0, 0.0, 0.5, 3.0, 700.0, 1e5]) {
-            let mut found = Vec::new();
-            Cut::new(scoring, threshold, row.len())
-                .labels(&view, &mut TopLabels::default(), |l| found.push(l));
-            assert_eq!(found, naive(&view, scoring, threshold), "threshold {threshold}");
+            for lo in [threshold, score.min(threshold), threshold - 1e-3, f64::NEG_INFINITY] {
+                let (mut found, mut between) = (Vec::new(), Vec::new());
+                let cut = Cut::new(scoring, lo, threshold, row.len());
+                let (mut masses, mut top) = (RankedMasses::default(), TopLabels::default());
+                masses.take(&view, scoring);
+                top.take(row, cut.floor(&view, &mut masses));
+                cut.walk(&view, &mut masses, &mut top, |label, standing| {
+                    found.push(label);
+                    if let Standing::Between(score) = standing {
+                        between.push((label, score));
+                    }
+                });
+                let expected = naive(&view, scoring, threshold);
+                let labels: Vec<u32> = expected.iter().map(|pair| pair.0).collect();
+                assert_eq!(found, labels, "thresholds {lo}, {threshold}");
+                let expected: Vec<_> = expected.into_iter().filter(|pair| pair.1 > lo).collect();
+                assert_eq!(between, expected, "thresholds {lo}, {threshold}");
+            }
         }
     }
 
@@ -374,7 +392,7 @@ mod tests {
             let narrow: Vec<f32> = row.iter().map(|&z| z as f32).collect();
             let reweight = Reweight::new(gamma, power).unwrap();
             let raps = Score::Raps { penalty, k_reg: 2 };
-            for score in [Score::Thr, Score::Aps, raps, Score::Saps { weight: 0.2 }, Score::Rank] {
+            for score in [Score::Thr, Score::Aps, raps, Score::Saps { weight: 0.2 }, Score::Rank, Score::Mixed { weight: 0.3 }] {
                 for temperature in [log_t.exp2(), 0.0, f64::INFINITY] {
                     if let Ok(scoring) = Scoring::new(score, reweight, temperature) {
                         check(&row, &scoring, u, pick);

@@ -20,7 +20,7 @@ use crate::uniform::Randomness;
 pub(crate) struct Candidates<'a> {
     list: &'a [Scoring],
     /// The candidates' indices, those that share their sums side by side.
-    order: Vec<usize>,
+    pub(crate) order: Vec<usize>,
     entropy: bool,
     census: bool,
 }
@@ -45,7 +45,7 @@ fn is_of_top(score: Score) -> bool {
 
 fn sums_of(score: Score) -> Sums {
     match score {
-        Score::Thr | Score::Rank => Sums::Others,
+        Score::Thr | Score::Rank | Score::Mixed { .. } => Sums::Others,
         Score::Aps | Score::Raps { .. } | Score::Saps { .. } => Sums::Split,
     }
 }

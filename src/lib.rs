@@ -32,6 +32,7 @@
 //! ```
 
 mod batch;
+mod counts;
 mod cut;
 mod elementary;
 mod error;
@@ -41,10 +42,12 @@ mod kernel;
 mod masses;
 mod pvalue;
 mod quantile;
+mod ranked_masses;
 mod row;
 mod rows;
 mod score;
 mod scoring;
+mod selected;
 mod sets;
 mod simd;
 mod sum;
@@ -56,13 +59,15 @@ mod uniform;
 mod py;
 
 pub use batch::{Measure, all_scores, label_scores, p_values, ranks, softmax, uncertainty};
+pub use counts::{Bracket, PairCounts, count_pairs};
 pub use error::Error;
 pub use float::Float;
 pub use pvalue::{p_value, smoothed_p_value};
-pub use quantile::{conformal_rank, kth_smallest};
+pub use quantile::{conformal_rank, kth_smallest, order_statistics};
 pub use rows::{GROUP, LogProbabilities, Matrix, Rows};
 pub use scoring::{Reweight, Scale, Score, Scoring};
-pub use sets::{Sets, count_pairs, predict_sets};
+pub use selected::{Survivor, predict_selected_sets, selected_p_values};
+pub use sets::{Sets, predict_sets};
 pub use simd::{Level, level};
 pub use threads::{Plan, available_threads, default_threads, set_default_threads};
 pub use uniform::{GENERATOR, Randomness, Uniforms, permutation};

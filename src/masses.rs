@@ -65,7 +65,7 @@ impl<F: Float> Sharpness<F> {
 pub(crate) enum Sums {
     /// The labels before and those after the label (aps, raps; of the top label, saps).
     Split,
-    /// All labels but this one (thr, rank): `above` for a label that is not the top one, so that the sum
+    /// All labels but this one (thr, rank, mixed): `above` for a label that is not the top one, so that the sum
     /// is relative to the maximum, the same for all of them but for the label's own term, and the
     /// log-odds never fall with rank; `below` for the top label, relative to the next logit.
     Others,

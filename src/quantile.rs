@@ -1,6 +1,7 @@
 //! The conformal quantile: an exact rank and the order statistic it names.
 
 use crate::error::Error;
+use crate::threads::{Plan, Size, fill};
 
 /// `k = ceil((n + 1)(1 - alpha))`, with alpha rounded to 12 significant digits and then taken as an
 /// exact decimal: `1 - 0.9` asks for rank 90 of 99, as 0.1 does. A float ceil is off by one in some
@@ -56,6 +57,52 @@ pub fn kth_smallest(scores: &mut [f64], k: usize) -> Result<f64, Error> {
     Ok(*kth + 0.0)
 }
 
+/// Order statistics of each run of `n` scores, `out` as one row of ranks for each run: `-inf` for rank 0 and
+/// `+inf` for ranks above n. O(n) a run for a few ranks.
+///
+/// # Errors
+/// When a score is NaN or a length does not fit.
+pub fn order_statistics(
+    scores: &[f64],
+    n: usize,
+    ranks: &[usize],
+    plan: &Plan<'_>,
+    out: &mut [f64],
+) -> Result<(), Error> {
+    let runs = scores.len().checked_div(n).unwrap_or(out.len() / ranks.len().max(1));
+    for (name, found, expected) in
+        [("scores", scores.len(), runs * n), ("out", out.len(), runs * ranks.len())]
+    {
+        if found != expected {
+            return Err(Error::Length { name, found, expected });
+        }
+    }
+    if let Some(index) = scores.iter().position(|s| s.is_nan()) {
+        return Err(Error::Score { index });
+    }
+    let mut falling: Vec<usize> = (0..ranks.len()).collect();
+    falling.sort_by_key(|&i| std::cmp::Reverse(ranks[i]));
+    fill(out, ranks.len(), Size::new(runs, n, 8), plan, |range, parts| {
+        let mut run = Vec::with_capacity(n);
+        for (row, out) in range.zip(parts[0].chunks_exact_mut(ranks.len())) {
+            run.clear();
+            run.extend_from_slice(&scores[row * n..][..n]);
+            // Each selection leaves the smaller scores in front, where the next one looks.
+            let mut end = n;
+            for &i in &falling {
+                let k = ranks[i];
+                out[i] = match k {
+                    0 => f64::NEG_INFINITY,
+                    k if k > n => f64::INFINITY,
+                    k => *run[..end].select_nth_unstable_by(k - 1, f64::total_cmp).1 + 0.0,
+                };
+                end = end.min(k.max(1));
+            }
+        }
+        Ok(())
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -94,5 +141,24 @@ mod tests {
         assert_eq!(kth_smallest(&mut scores.clone(), 501).unwrap(), f64::INFINITY);
         assert!(kth_smallest(&mut [1.0, f64::NAN], 1).is_err());
         assert!(kth_smallest(&mut [1.0], 0).is_err());
+    }
+
+    #[test]
+    fn order_statistics_are_those_of_the_sorted_runs() {
+        let scores: Vec<f64> = (0..300).map(|i| f64::from((i * 7919) % 97)).collect();
+        let ranks = [0, 1, 100, 50, 49, 50, 101];
+        let mut out = vec![0.0; 3 * ranks.len()];
+        order_statistics(&scores, 100, &ranks, &Plan::default(), &mut out).unwrap();
+        for (run, found) in scores.chunks_exact(100).zip(out.chunks_exact(ranks.len())) {
+            let mut sorted = run.to_vec();
+            sorted.sort_by(f64::total_cmp);
+            for (&k, &value) in ranks.iter().zip(found) {
+                let expected =
+                    if k == 0 { f64::NEG_INFINITY } else { *sorted.get(k - 1).unwrap_or(&f64::INFINITY) };
+                assert_eq!(value, expected);
+            }
+        }
+        assert!(order_statistics(&[f64::NAN], 1, &[1], &Plan::default(), &mut [0.0]).is_err());
+        assert!(order_statistics(&[1.0], 1, &[1], &Plan::default(), &mut []).is_err());
     }
 }

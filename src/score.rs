@@ -3,7 +3,7 @@
 //! Notation: `z` logits, `m` the largest, `d = m - z_y`, `r` the rank of label y (1 is the largest
 //! logit, equal logits by lower label first), `beta = 1 / (w T)`, `f` the softmax of `beta z`.
 //! A score sees a row only through [`Masses`]: sums over the labels before, at and after y (aps, raps),
-//! over all others (thr, rank), or over all but the top label (saps).
+//! over all others (thr, rank, mixed), or over all but the top label (saps).
 //!
 //! Why two scales. When `f` is nearly one-hot, `1 - A` underflows in the textbook form of APS, wrong
 //! labels tie at 1.0 and sets at alpha = 0.01 become all labels. The ranked scale is a strictly
@@ -17,6 +17,7 @@
 //! | raps | `A + p`, `p = penalty max(0, r - k_reg)` | `p - exp(-S_aps) + 2^-30 S_aps / (1 + S_aps)` |
 //! | saps | `U f_(1)`; `r > 1`: `f_(1) + weight (r - 2 + U)` | less 1, with `1 - f_(1)` kept exact |
 //! | rank | `(r - f_y) / K` | `r + g / (2 (1 + abs g))` |
+//! | mixed | `-log f_y + weight log r` | the same: `log(1 + e^g) + weight log r` |
 
 use crate::elementary::{exp, ln, ln_1p};
 use crate::scoring::{Scale, Score};
@@ -157,6 +158,12 @@ fn squash(x: f64) -> f64 {
     if x.is_infinite() { x.signum() } else { x / (1.0 + x.abs()) }
 }
 
+/// `log(1 + e^g)` without overflow, to full relative precision where it is small.
+#[inline(always)]
+fn softplus(g: f64) -> f64 {
+    ln_1p(exp(-g.abs())) + g.max(0.0)
+}
+
 /// Scores of N labels, each from its masses, its rank and its U; for SAPS the masses are those of the
 /// row's top label. A score has no other definition than this.
 #[inline(always)]
@@ -201,6 +208,9 @@ pub(crate) fn score<const N: usize>(
         }
         (Score::Rank, Scale::Ranked) => {
             each_lane!([0.0; N], |i| rank[i] as f64 + 0.5 * squash(masses.get(i).log_odds()))
+        }
+        (Score::Mixed { weight }, _) => {
+            each_lane!([0.0; N], |i| weight.mul_add(ln(rank[i] as f64), softplus(masses.get(i).log_odds())))
         }
     }
 }

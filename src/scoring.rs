@@ -25,6 +25,11 @@ pub enum Score {
     },
     /// Rank first, probability breaks the ties (Luo & Zhou 2024).
     Rank,
+    /// `-log f_y + weight log r`: between THR (weight 0) and RANK.
+    Mixed {
+        /// Cost of a factor e in rank, `>= 0`.
+        weight: f64,
+    },
 }
 
 impl Score {
@@ -100,13 +105,13 @@ impl Scoring {
     ///
     /// # Errors
     /// When a parameter is outside its domain, or the temperature is 0 or infinite for a score
-    /// without limits there (raps, saps, rank).
+    /// without limits there (raps, saps, rank, mixed).
     pub fn new(score: Score, reweight: Reweight, temperature: f64) -> Result<Self, Error> {
         match score {
             Score::Raps { penalty, .. } if !(penalty >= 0.0 && penalty.is_finite()) => {
                 return Err(Error::argument("penalty", "finite and at least 0", penalty));
             }
-            Score::Saps { weight } if !(weight >= 0.0 && weight.is_finite()) => {
+            Score::Saps { weight } | Score::Mixed { weight } if !(weight >= 0.0 && weight.is_finite()) => {
                 return Err(Error::argument("weight", "finite and at least 0", weight));
             }
             _ => {}
@@ -116,7 +121,7 @@ impl Scoring {
         }
         let scoring = Self { score, reweight, temperature: temperature + 0.0 };
         if scoring.is_limit() && !score.has_limits_in_temperature() {
-            let expected = "positive and finite for raps, saps and rank";
+            let expected = "positive and finite for raps, saps, rank and mixed";
             return Err(Error::argument("temperature", expected, temperature));
         }
         Ok(scoring)

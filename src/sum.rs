@@ -63,7 +63,7 @@ impl Lanes {
     }
 
     #[inline(always)]
-    fn total<F: Float>(&self, taken: usize) -> i128 {
+    pub(crate) fn total<F: Float>(&self, taken: usize) -> i128 {
         let mut total = 0;
         for lane in 0..LANES {
             total += F::collect(self.words::<F>(lane, taken));

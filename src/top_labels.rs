@@ -61,12 +61,6 @@ impl<F: Float> TopLabels<F> {
         rest[..step].sort_unstable();
         self.sorted += step;
     }
-
-    /// The top label of a row.
-    pub(crate) fn first(&mut self, row: &[F]) -> u32 {
-        self.take(row, F::NEG_INFINITY);
-        self.keys.iter().min().map_or(0, |&key| F::from_key(key).0)
-    }
 }
 
 #[cfg(test)]
@@ -84,7 +78,6 @@ mod tests {
             assert_eq!(top.get(i).unwrap().0, label);
         }
         assert!(top.get(1000).is_none());
-        assert_eq!(top.first(&row), expected[0]);
         top.take(&row, 490.0);
         assert_eq!(top.keys.len(), row.iter().filter(|z| **z >= 490.0).count());
     }

@@ -16,21 +16,22 @@ PredictionSets(1000 rows, 5 labels, mean size 1.321)
 
 from tightset._core import VERSION as __version__
 from tightset._core import InternalError
-from tightset._inputs import ProbabilitiesWarning
 from tightset.artefact import load
 from tightset.calibration import calibrate
 from tightset.predictor import Candidate, Predictor
 from tightset.quantile import conformal_rank, conformal_threshold
 from tightset.recipes import Recipe
-from tightset.scores import APS, RANK, RAPS, SAPS, THR, Entropy, Scoring
+from tightset.scores import APS, MIXED, RANK, RAPS, SAPS, THR, Entropy, Scoring
 from tightset.scoring import all_scores, label_scores, ranks
-from tightset.selection import SelectionCurve, SmallCalibrationWarning
+from tightset.selection_curve import SelectionCurve
 from tightset.sets import PredictionSets
 from tightset.threads import get_num_threads, set_num_threads
 from tightset.uncertainty import entropy, gini, margin, softmax
+from tightset.warning_kinds import ProbabilitiesWarning, SmallCalibrationWarning
 
 __all__ = [
     "APS",
+    "MIXED",
     "RANK",
     "RAPS",
     "SAPS",

@@ -19,10 +19,13 @@ __all__ = [
     "kth_smallest",
     "label_scores",
     "mask",
+    "order_statistics",
     "p_values",
     "permutation",
+    "predict_selected_sets",
     "predict_sets",
     "ranks",
+    "selected_p_values",
     "set_default_threads",
     "simd_level",
     "softmax",
@@ -116,17 +119,43 @@ def predict_sets(
     probabilities: bool = False,
     n_threads: int | None = None,
 ) -> tuple[NDArray[np.int64], NDArray[np.int32]]: ...
+def predict_selected_sets(
+    logits: NDArray[Any],
+    survivors: Sequence[tuple[Scoring, float, float, int, NDArray[np.float64]]],
+    *,
+    allow_empty: bool,
+    seed: int,
+    u: float | NDArray[np.float64] | None = None,
+    row_ids: NDArray[np.uint64] | None = None,
+    probabilities: bool = False,
+    n_threads: int | None = None,
+) -> tuple[NDArray[np.int64], NDArray[np.int32]]: ...
+def selected_p_values(
+    logits: NDArray[Any],
+    survivors: Sequence[tuple[Scoring, float, float, int, NDArray[np.float64]]],
+    sorted_scores: Sequence[NDArray[np.float64]],
+    *,
+    seed: int,
+    row_ids: NDArray[np.uint64] | None = None,
+    probabilities: bool = False,
+    n_threads: int | None = None,
+) -> NDArray[np.float64]: ...
 def count_pairs(
     logits: NDArray[Any],
     candidates: Sequence[Scoring],
-    thresholds: NDArray[np.float64],
+    lo: NDArray[np.float64],
+    hi: NDArray[np.float64],
     *,
+    keep: bool = False,
     seed: int,
     row_ids: NDArray[np.uint64] | None = None,
     rows: NDArray[np.int64] | None = None,
     probabilities: bool = False,
     n_threads: int | None = None,
-) -> NDArray[np.uint64]: ...
+) -> tuple[NDArray[np.uint64], list[NDArray[np.float64]]]: ...
+def order_statistics(
+    scores: NDArray[np.float64], ranks: Sequence[int], *, n_threads: int | None = None
+) -> NDArray[np.float64]: ...
 def kth_smallest(scores: NDArray[np.float64], k: int) -> float: ...
 def conformal_rank(n: int, alpha: float) -> int: ...
 def permutation(seed: int, n: int) -> NDArray[np.int64]: ...

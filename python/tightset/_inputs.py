@@ -15,10 +15,7 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-
-class ProbabilitiesWarning(UserWarning):
-    """What was passed as logits looks like probabilities."""
-
+from tightset.warning_kinds import ProbabilitiesWarning
 
 ArrayLike: TypeAlias = Any
 """NumPy arrays, lists, tensors, data frames: whatever offers ``__array__`` or DLPack."""

@@ -14,6 +14,9 @@ import math
 import os
 import secrets
 from dataclasses import asdict
+from functools import reduce
+from itertools import pairwise
+from operator import or_
 from pathlib import Path
 from typing import Any
 
@@ -107,22 +110,10 @@ def _document(predictor: Predictor, *, score_table: bool) -> dict[str, Any]:
         "probabilities": predictor.probabilities,
         "uses_row_ids": predictor.uses_row_ids,
         "recipe": {
-            "score": [_score_document(score) for score in recipe.score],
-            "reweight": [_reweight_document(reweight) for reweight in recipe.reweight],
-            "temperature": recipe.temperature
-            if recipe.temperature == "auto"
-            else [_number_document(t) for t in recipe.temperature],
             "selection": recipe.selection,
+            "parts": [_part_document(part) for part in recipe.parts],
         },
-        "candidates": [
-            {
-                "score": _score_document(candidate.scoring.score),
-                "reweight": _reweight_document(candidate.scoring.reweight),
-                "temperature": _number_document(candidate.scoring.temperature),
-                "threshold": _number_document(candidate.threshold),
-            }
-            for candidate in predictor.candidates
-        ],
+        "candidates": [_candidate_document(candidate) for candidate in predictor.candidates],
     }
     if score_table:
         if predictor.calibration_scores is None:
@@ -144,37 +135,24 @@ def _predictor(document: Any) -> Predictor:
     if not isinstance(document["tightset"], str):
         message = f"tightset must be the version that wrote it, got {document['tightset']!r}"
         raise ValueError(message)
-    recipe = document["recipe"]
-    temperature = recipe["temperature"]
-    candidates = tuple(
-        Candidate(
-            Scoring(_score(c["score"]), _reweight(c["reweight"]), _number(c["temperature"])),
-            _number(c["threshold"]),
-        )
-        for c in document["candidates"]
-    )
+    candidates = tuple(_candidate(candidate) for candidate in document["candidates"])
     alpha, n = as_alpha(document["alpha"]), _count(document, "n_calibration")
     rank = _count(document, "rank")
     if rank != _core.conformal_rank(n, alpha):
         message = f"rank {rank} does not belong to alpha={alpha} and {n} rows"
         raise ValueError(message)
-    if len(candidates) != 1:
-        message = f"it needs one candidate, got {len(candidates)}"
-        raise ValueError(message)
-    threshold = candidates[0].threshold
-    scores = _score_table(document.get("calibration_scores"), n)
-    expected = math.inf if rank > n else threshold if scores is None else scores[rank - 1]
-    if threshold != expected:
-        message = f"threshold {threshold} does not belong to rank {rank} of {n} rows"
-        raise ValueError(message)
+    recipe = _recipe(document["recipe"])
+    _check_candidates(candidates, recipe)
+    scores = _score_table(document.get("calibration_scores"), len(candidates), n)
+    for i, candidate in enumerate(candidates):
+        threshold = candidate.threshold
+        expected = math.inf if rank > n else threshold if scores is None else scores[i, rank - 1]
+        if threshold != expected:
+            message = f"threshold {threshold} does not belong to rank {rank} of {n} rows"
+            raise ValueError(message)
     return Predictor(
         alpha=alpha,
-        recipe=Recipe(
-            [_score(score) for score in recipe["score"]],
-            [_reweight(reweight) for reweight in recipe["reweight"]],
-            temperature if temperature == "auto" else [_number(t) for t in temperature],
-            recipe["selection"],
-        ),
+        recipe=recipe,
         n_labels=_count(document, "n_labels"),
         n_calibration=n,
         rank=rank,
@@ -184,6 +162,74 @@ def _predictor(document: Any) -> Predictor:
         uses_row_ids=as_flag(document["uses_row_ids"], "uses_row_ids"),
         calibration_scores=scores,
     )
+
+
+def _part_document(part: Recipe) -> dict[str, Any]:
+    temperature = part.temperature
+    return {
+        "score": [_score_document(score) for score in part.score],
+        "reweight": [_reweight_document(reweight) for reweight in part.reweight],
+        "temperature": temperature if temperature == "auto" else [_number_document(t) for t in temperature],
+    }
+
+
+def _recipe(document: Any) -> Recipe:
+    _check_object(document, "recipe")
+    parts = []
+    for part in document["parts"]:
+        _check_object(part, "a part of the recipe")
+        temperature = part["temperature"]
+        parts.append(
+            Recipe(
+                [_score(score) for score in part["score"]],
+                [_reweight(reweight) for reweight in part["reweight"]],
+                temperature if temperature == "auto" else [_number(t) for t in temperature],
+                document["selection"],
+            )
+        )
+    if not parts:
+        message = "the recipe must have at least one part"
+        raise ValueError(message)
+    return reduce(or_, parts)
+
+
+def _candidate_document(candidate: Candidate) -> dict[str, Any]:
+    document: dict[str, Any] = {
+        "score": _score_document(candidate.scoring.score),
+        "reweight": _reweight_document(candidate.scoring.reweight),
+        "temperature": _number_document(candidate.scoring.temperature),
+        "threshold": _number_document(candidate.threshold),
+    }
+    if candidate.lo is not None:
+        document["lo"] = _number_document(candidate.lo)
+        document["pairs_at_lo"] = candidate.pairs_at_lo
+        document["between"] = [score.hex() for score in candidate.between]
+    return document
+
+
+def _candidate(document: Any) -> Candidate:
+    _check_object(document, "a candidate")
+    scoring = Scoring(
+        _score(document["score"]), _reweight(document["reweight"]), _number(document["temperature"])
+    )
+    threshold = _number(document["threshold"])
+    if "lo" not in document:
+        return Candidate(scoring, threshold)
+    lo = _number(document["lo"])
+    between = tuple(float.fromhex(score) for score in document["between"])
+    ordered = (lo, *between, threshold)
+    if math.isnan(sum(ordered)) or any(a > b for a, b in pairwise(ordered)) or lo in between:
+        message = f"the scores between {lo} and {threshold} must be sorted numbers"
+        raise ValueError(message)
+    return Candidate(scoring, threshold, lo, as_integer(document["pairs_at_lo"], "pairs_at_lo", 0), between)
+
+
+def _check_candidates(candidates: tuple[Candidate, ...], recipe: Recipe) -> None:
+    if len(candidates) == 1:
+        return
+    if not candidates or recipe.selection != "modsel" or any(c.lo is None for c in candidates):
+        message = f"{len(candidates)} candidates do not belong to selection={recipe.selection!r}"
+        raise ValueError(message)
 
 
 def _score_document(score: Any) -> dict[str, Any]:
@@ -230,7 +276,7 @@ def _count(document: dict[str, Any], field: str) -> int:
     return as_integer(document[field], field, 1)
 
 
-def _score_table(text: str | None, n: int) -> np.ndarray[Any, np.dtype[np.float64]] | None:
+def _score_table(text: str | None, m: int, n: int) -> np.ndarray[Any, np.dtype[np.float64]] | None:
     if text is None:
         return None
     try:
@@ -238,12 +284,12 @@ def _score_table(text: str | None, n: int) -> np.ndarray[Any, np.dtype[np.float6
     except binascii.Error as error:
         message = f"calibration_scores cannot be read: {error}"
         raise ValueError(message) from error
-    if len(raw) != 8 * n:
-        message = f"calibration_scores must hold {n} numbers, got {len(raw)} bytes"
+    if len(raw) != 8 * m * n:
+        message = f"calibration_scores must hold {m * n} numbers, got {len(raw)} bytes"
         raise ValueError(message)
-    scores = np.frombuffer(raw, dtype="<f8").astype(np.float64)
+    scores = np.frombuffer(raw, dtype="<f8").astype(np.float64).reshape(m, n)
     scores.setflags(write=False)
-    if np.isnan(scores).any() or (scores[:-1] > scores[1:]).any():
+    if np.isnan(scores).any() or (scores[:, :-1] > scores[:, 1:]).any():
         message = "calibration_scores must be sorted numbers"
         raise ValueError(message)
     return scores

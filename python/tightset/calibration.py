@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import overload
 
 import numpy as np
@@ -22,9 +23,12 @@ from tightset._inputs import (
     as_thread_count,
     warn_if_probabilities,
 )
+from tightset.calibration_rows import CalibrationRows
+from tightset.objectives import OBJECTIVES, Objective, entropy_strata
 from tightset.predictor import Candidate, Predictor
 from tightset.recipes import Recipe, as_recipe
-from tightset.selection import Choice, Data, SmallCalibrationWarning, choose
+from tightset.selection import Choice, choose
+from tightset.warning_kinds import SmallCalibrationWarning
 
 Level = float | None
 Levels = Sequence[float] | NDArray[np.float64]
@@ -38,6 +42,7 @@ def calibrate(
     recipe: str | Recipe = "er-aps",
     *,
     confidence_level: Level = None,
+    objective: Objective = "size",
     seed: int = 0,
     row_ids: ArrayLike | None = None,
     n_threads: int | None = None,
@@ -52,6 +57,7 @@ def calibrate(
     recipe: str | Recipe = "er-aps",
     *,
     confidence_level: None = None,
+    objective: Objective = "size",
     seed: int = 0,
     row_ids: ArrayLike | None = None,
     n_threads: int | None = None,
@@ -66,6 +72,7 @@ def calibrate(
     recipe: str | Recipe = "er-aps",
     *,
     confidence_level: Levels,
+    objective: Objective = "size",
     seed: int = 0,
     row_ids: ArrayLike | None = None,
     n_threads: int | None = None,
@@ -79,6 +86,7 @@ def calibrate(
     recipe: str | Recipe = "er-aps",
     *,
     confidence_level: Level | Levels = None,
+    objective: Objective = "size",
     seed: int = 0,
     row_ids: ArrayLike | None = None,
     n_threads: int | None = None,
@@ -88,7 +96,7 @@ def calibrate(
     """Calibrate a predictor of label sets on logits and true labels.
 
     For a new row exchangeable with these, the predicted set contains its label with probability at
-    least 1 - alpha over the draw of all of them: exactly for recipes with one candidate or
+    least 1 - alpha over the draw of all of them: exactly for recipes with one candidate, ``"modsel"`` or
     ``"held-out"`` selection, approximately for ``"paper"`` and ``"released"``.
 
     Parameters
@@ -104,14 +112,18 @@ def calibrate(
     recipe
         A `Recipe` or the name of one: ``"er-aps"`` (default: entropy-reweighted and plain APS with
         the temperature selected), ``"er-raps"``, ``"er-saps"``, ``"er-thr"``, ``"er-rank"``,
-        ``"paper"`` and ``"released"`` (Luo & Colombo 2024 as published and as released), or a
-        single plain score: ``"thr"``, ``"aps"``, ``"raps"``, ``"saps"``, ``"rank"``. The ``er-*``
-        recipes select on a quarter of the rows and calibrate on the rest.
+        ``"tightest"`` (all scores, reweightings and temperatures together), ``"paper"`` and
+        ``"released"`` (Luo & Colombo 2024 as published and as released), or a single plain score:
+        ``"thr"``, ``"aps"``, ``"raps"``, ``"saps"``, ``"rank"``, ``"mixed"``.
     confidence_level
         ``1 - alpha``, instead of alpha.
+    objective
+        What is selected for: ``"size"``, the smallest mean size; ``"singletons"``, the most sets of one
+        label; ``"adaptive"``, the smallest mean size among candidates that do not under-cover the rows
+        of some range of entropy. The last two select on a quarter of the rows and calibrate on the rest
+        (``"held-out"``), as named recipes then do.
     seed
-        Seed of the randomised scores and of the splits. Which rows select depends on it, so with few
-        rows the chosen candidate, and the sizes of sets, do too; the guarantee holds for each seed.
+        Seed of the randomised scores and of the splits; the guarantee holds for each seed.
     row_ids
         Integers mixed into the randomisation, for data with many identical rows; prediction then
         needs them too.
@@ -139,70 +151,116 @@ def calibrate(
     >>> 0.85 < sets.coverage(labels[1000:]) < 0.95
     True
     """
-    rows = as_logits(logits)
-    if not len(rows):
+    array = as_logits(logits)
+    if not len(array):
         message = "logits must have at least one row to calibrate on, got 0"
         raise ValueError(message)
-    data = Data(
-        logits=rows,
-        labels=as_labels(labels, len(rows)),
-        row_ids=as_row_ids(row_ids, len(rows)),
+    rows = CalibrationRows(
+        logits=array,
+        labels=as_labels(labels, len(array)),
+        row_ids=as_row_ids(row_ids, len(array)),
         seed=as_seed(seed),
         probabilities=as_flag(probabilities, "probabilities"),
         n_threads=as_thread_count(n_threads),
         max_memory=as_integer(max_memory, "max_memory", 1),
     )
-    if not data.probabilities:
-        warn_if_probabilities(rows, stacklevel=2)
+    if not rows.probabilities:
+        warn_if_probabilities(array, stacklevel=2)
     alphas, is_sequence = as_alphas(alpha, confidence_level)
-    chosen_recipe = as_recipe(recipe)
-    choices = choose(chosen_recipe, data, alphas)
-    predictors = _predictors(chosen_recipe, data, alphas, choices)
+    used = _recipe_for(recipe, objective)
+    choices = choose(used, rows, alphas, objective)
+    predictors = _predictors(used, rows, alphas, choices)
     return predictors if is_sequence else predictors[0]
 
 
+def _recipe_for(recipe: str | Recipe, objective: Objective) -> Recipe:
+    """Return the recipe, with a selection that can look for the objective."""
+    if objective not in OBJECTIVES:
+        names = ", ".join(repr(name) for name in OBJECTIVES)
+        message = f"objective must be one of {names}, got {objective!r}"
+        raise ValueError(message)
+    found = as_recipe(recipe)
+    if objective == "size" or found.selection == "held-out":
+        return found
+    if isinstance(recipe, str) and found.selection == "modsel":
+        return found.with_selection("held-out")
+    message = (
+        f"objective {objective!r} needs a recipe with several candidates and selection='held-out', "
+        f"got {recipe!r}"
+    )
+    raise ValueError(message)
+
+
 def _predictors(
-    recipe: Recipe, data: Data, alphas: Sequence[float], choices: Sequence[Choice]
+    recipe: Recipe, rows: CalibrationRows, alphas: Sequence[float], choices: Sequence[Choice]
 ) -> tuple[Predictor, ...]:
-    # Levels that chose the same candidate share its scores; all are computed in one reading.
-    distinct = list(dict.fromkeys(choice.scoring for choice in choices))
-    table = data.label_scores(distinct, choices[0].rows)
-    table.sort(axis=1)
-    table.setflags(write=False)
-    n = table.shape[1]
+    # Levels that chose the same candidates share their scores; all are computed in one reading.
+    distinct = list(dict.fromkeys(scoring for choice in choices for scoring in choice.scorings))
+    calibrating = choices[0].rows
+    table = rows.label_scores(distinct, calibrating)
+    strata = _strata(rows, calibrating) if any(choice.curve for choice in choices) else None
     predictors = []
+    sorted_table = np.sort(table, axis=1)
+    n = table.shape[1]
     for alpha, choice in zip(alphas, choices, strict=True):
-        scores = table[distinct.index(choice.scoring)]
+        used = [distinct.index(scoring) for scoring in choice.scorings]
+        scores = sorted_table[used]
+        scores.setflags(write=False)
         rank = _core.conformal_rank(n, alpha)
-        if rank > n:
-            spent = len(data.labels) - n
-            after = f" after {spent} were spent on selection" if spent else ""
-            message = (
-                f"{n} rows{after} are too few for alpha={alpha}, which needs rank {rank}: the threshold is "
-                "infinite and every set holds all labels"
-            )
-            warnings.warn(message, SmallCalibrationWarning, stacklevel=3)
-        threshold = float(scores[rank - 1]) if rank <= n else float("inf")
-        if rank <= n and threshold == float("inf"):
-            impossible = int(np.isinf(scores).sum())
-            message = (
-                f"{impossible} of {n} true labels are marked impossible (-inf): at alpha={alpha} the "
-                "threshold is infinite and every set holds all labels"
-            )
-            warnings.warn(message, SmallCalibrationWarning, stacklevel=3)
+        thresholds = scores[:, rank - 1].tolist() if rank <= n else [float("inf")]
+        _warn_if_unbounded(alpha, rank, scores[0], spent=len(rows) - n)
+        curve = choice.curve
+        if curve is not None:
+            winner = distinct.index(curve.candidates[curve.chosen])
+            chosen = table[winner] <= sorted_table[winner, min(rank, n) - 1]
+            by_entropy = None if strata is None else tuple(float(chosen[part].mean()) for part in strata)
+            curve = replace(curve, coverage_by_entropy=by_entropy, level=1 - alpha)
         predictors.append(
             Predictor(
                 alpha=alpha,
                 recipe=recipe,
-                n_labels=data.logits.shape[1],
+                n_labels=rows.n_labels,
                 n_calibration=n,
                 rank=rank,
-                candidates=(Candidate(choice.scoring, threshold),),
-                seed=data.seed,
-                probabilities=data.probabilities,
-                uses_row_ids=data.row_ids is not None,
-                selection_curve=choice.curve,
+                candidates=_candidates(choice, thresholds),
+                seed=rows.seed,
+                probabilities=rows.probabilities,
+                uses_row_ids=rows.row_ids is not None,
+                selection_curve=curve,
                 calibration_scores=scores,
             )
         )
     return tuple(predictors)
+
+
+def _candidates(choice: Choice, thresholds: Sequence[float]) -> tuple[Candidate, ...]:
+    if not choice.brackets:
+        return (Candidate(choice.scorings[0], thresholds[0]),)
+    return tuple(
+        Candidate(scoring, threshold, bracket.lo, bracket.pairs_at_lo, bracket.between)
+        for scoring, threshold, bracket in zip(choice.scorings, thresholds, choice.brackets, strict=True)
+    )
+
+
+def _strata(rows: CalibrationRows, calibrating: NDArray[np.int64] | None) -> list[NDArray[np.int64]] | None:
+    entropies = rows.entropies()
+    strata = entropy_strata(entropies if calibrating is None else entropies[calibrating])
+    return strata if len(strata) > 1 else None
+
+
+def _warn_if_unbounded(alpha: float, rank: int, scores: NDArray[np.float64], *, spent: int) -> None:
+    n = len(scores)
+    if rank > n:
+        after = f" after {spent} were spent on selection" if spent else ""
+        message = (
+            f"{n} rows{after} are too few for alpha={alpha}, which needs rank {rank}: the threshold is "
+            "infinite and every set holds all labels"
+        )
+        warnings.warn(message, SmallCalibrationWarning, stacklevel=4)
+    elif scores[rank - 1] == float("inf"):
+        impossible = int(np.isinf(scores).sum())
+        message = (
+            f"{impossible} of {n} true labels are marked impossible (-inf): at alpha={alpha} the "
+            "threshold is infinite and every set holds all labels"
+        )
+        warnings.warn(message, SmallCalibrationWarning, stacklevel=4)

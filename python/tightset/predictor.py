@@ -22,16 +22,29 @@ from tightset._inputs import (
 )
 from tightset.recipes import Recipe
 from tightset.scores import Scoring
-from tightset.selection import SelectionCurve
+from tightset.selection_curve import SelectionCurve
 from tightset.sets import PredictionSets
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A scoring and its conformal threshold on the ranked scale."""
+    """A scoring and its conformal threshold on the ranked scale.
+
+    Attributes
+    ----------
+    scoring, threshold
+        A label is in this candidate's set when its ranked score is at most the threshold.
+    lo, pairs_at_lo, between
+        With several candidates in use, what a label needs to choose one of them: the calibration score
+        before the threshold, the number of pairs of a calibration row and a label with scores up to it,
+        and the sorted scores of the pairs above it and up to the threshold. None and empty with one.
+    """
 
     scoring: Scoring
     threshold: float
+    lo: float | None = None
+    pairs_at_lo: int | None = None
+    between: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +53,8 @@ class Predictor:
 
     Made by `calibrate` or `load`. For rows exchangeable with the calibration rows, the set of a new
     row contains its label with probability at least 1 - alpha, over the draw of both (exactly for
-    recipes with one candidate or ``"held-out"`` selection, approximately for ``"paper"`` and
-    ``"released"``).
+    recipes with one candidate, ``"modsel"`` or ``"held-out"`` selection, approximately for ``"paper"``
+    and ``"released"``).
 
     Attributes
     ----------
@@ -56,13 +69,15 @@ class Predictor:
     rank
         Which of their scores, in order, the threshold is; above `n_calibration` it is infinite.
     candidates
-        What prediction uses.
+        What prediction uses: one, or with ``"modsel"`` selection those among which each label of a new
+        row chooses.
     selection_curve
         What the selection saw, or None when there was nothing to select.
     seed, probabilities, uses_row_ids
         How rows are read, as in calibration.
     calibration_scores
-        The scores that the threshold was taken from, sorted; None if it was saved without them.
+        The scores that the thresholds were taken from, one sorted row for each candidate; None if it
+        was saved without them.
     """
 
     alpha: float
@@ -134,20 +149,22 @@ class Predictor:
         [[0, 1], [0]]
         """
         array = as_logits(logits, n_labels=self.n_labels, one_row=True)
-        n, candidate = len(array), self._only()
+        n = len(array)
         if n > 1 and not self.probabilities:
             warn_if_probabilities(array, stacklevel=2)
-        indptr, indices = _core.predict_sets(
-            array,
-            candidate.scoring.core,
-            candidate.threshold,
-            allow_empty=as_flag(allow_empty, "allow_empty"),
-            seed=self.seed,
-            u=as_uniforms(u, n),
-            row_ids=self._row_ids(row_ids, n),
-            probabilities=self.probabilities,
-            n_threads=as_thread_count(n_threads),
-        )
+        settings: dict[str, Any] = {
+            "allow_empty": as_flag(allow_empty, "allow_empty"),
+            "seed": self.seed,
+            "u": as_uniforms(u, n),
+            "row_ids": self._row_ids(row_ids, n),
+            "probabilities": self.probabilities,
+            "n_threads": as_thread_count(n_threads),
+        }
+        if len(self.candidates) > 1:
+            indptr, indices = _core.predict_selected_sets(array, self._survivors(), **settings)
+        else:
+            (only,) = self.candidates
+            indptr, indices = _core.predict_sets(array, only.scoring.core, only.threshold, **settings)
         return PredictionSets(indptr, indices, self.n_labels)
 
     def predict_p(
@@ -162,14 +179,16 @@ class Predictor:
 
         For a row exchangeable with the calibration rows, the p-value of its label is at most t with
         probability at most t, for every t; with `smoothed`, exactly t (identical rows share their
-        randomisation and need `row_ids` for that).
+        randomisation and need `row_ids` for that). With several candidates in use this holds for
+        ``t = alpha``, the level they were selected for.
 
         Parameters
         ----------
         logits
             Array of shape (n, K), or one row of shape (K,).
         smoothed
-            Whether ties are broken at random, by a number that the row and the seed determine.
+            Whether ties are broken at random, by a number that the row and the seed determine; with
+            one candidate in use only.
         row_ids, n_threads
             As in `predict_set`.
         """
@@ -177,16 +196,29 @@ class Predictor:
         if self.calibration_scores is None:
             message = "p-values need the calibration scores: save with score_table=True to keep them"
             raise ValueError(message)
-        return _core.p_values(
-            array,
-            self.scoring.core,
-            self.calibration_scores,
-            smoothed=as_flag(smoothed, "smoothed"),
-            seed=self.seed,
-            row_ids=self._row_ids(row_ids, len(array)),
-            probabilities=self.probabilities,
-            n_threads=as_thread_count(n_threads),
-        )
+        is_smoothed = as_flag(smoothed, "smoothed")
+        settings: dict[str, Any] = {
+            "seed": self.seed,
+            "row_ids": self._row_ids(row_ids, len(array)),
+            "probabilities": self.probabilities,
+            "n_threads": as_thread_count(n_threads),
+        }
+        if len(self.candidates) == 1:
+            return _core.p_values(
+                array, self.scoring.core, self.calibration_scores[0], smoothed=is_smoothed, **settings
+            )
+        if is_smoothed:
+            message = f"smoothed must be False with {len(self.candidates)} candidates in use, got True"
+            raise ValueError(message)
+        return _core.selected_p_values(array, self._survivors(), list(self.calibration_scores), **settings)
+
+    def _survivors(self) -> list[tuple[_core.Scoring, float, float, int, NDArray[np.float64]]]:
+        found = []
+        for c in self.candidates:
+            assert c.lo is not None, "several candidates come with their brackets"
+            assert c.pairs_at_lo is not None, "several candidates come with their brackets"
+            found.append((c.scoring.core, c.lo, c.threshold, c.pairs_at_lo, np.array(c.between)))
+        return found
 
     def scores(
         self,

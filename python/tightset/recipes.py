@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from itertools import product
+from operator import or_
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -16,8 +18,8 @@ import numpy as np
 from tightset._inputs import as_number
 from tightset.scores import Entropy, Score, Scoring, as_reweight, as_score
 
-Selection: TypeAlias = Literal["paper", "released", "held-out"]
-_SELECTIONS: tuple[Selection, ...] = ("paper", "released", "held-out")
+Selection: TypeAlias = Literal["modsel", "held-out", "paper", "released"]
+_SELECTIONS: tuple[Selection, ...] = ("modsel", "held-out", "paper", "released")
 
 _HALF_OCTAVES = tuple(2.0 ** (j / 2) for j in range(-8, 21))
 _OCTAVES = tuple(2.0**j for j in range(-4, 19))
@@ -48,8 +50,9 @@ class Recipe:
         A number, a sequence of numbers, or ``"auto"`` for a fixed grid that suits each score and
         reweighting.
     selection
-        How one of several candidates is selected. ``"held-out"``: on a quarter of the data, the
-        threshold from the rest; coverage is exact. ``"paper"``: Algorithm 1 of Luo & Colombo, sizes
+        How one of several candidates is selected. ``"modsel"``: on all the data, the new row among
+        them; coverage is exact (Liang, Zhu & Barber 2024). ``"held-out"``: on a quarter of the data,
+        the threshold from the rest; coverage is exact. ``"paper"``: Algorithm 1 of Luo & Colombo, sizes
         on one half with thresholds from the other, final threshold from both; coverage is
         approximate. ``"released"``: the same, final threshold from the first half. None: there is
         one candidate, and all data calibrate it.
@@ -58,15 +61,21 @@ class Recipe:
     --------
     >>> import tightset as ts
     >>> recipe = ts.Recipe(score="aps", reweight=["entropy", None], temperature=[0.5, 1, 2],
-    ...                    selection="held-out")
+    ...                    selection="modsel")
     >>> len(recipe.candidates)
     6
+
+    Recipes with the same selection are joined by ``|``; the candidates are those of both:
+
+    >>> len((recipe | ts.Recipe("thr", None, [1, 2], "modsel")).candidates)
+    8
     """
 
     score: tuple[Score, ...]
     reweight: tuple[Entropy | None, ...]
     temperature: tuple[float, ...] | Literal["auto"]
     selection: Selection | None
+    joined: tuple[Recipe, ...]
 
     def __init__(
         self,
@@ -84,6 +93,7 @@ class Recipe:
         assign(self, "reweight", tuple(as_reweight(r) for r in _each(reweight, "reweight")))
         assign(self, "temperature", _temperatures(temperature))
         assign(self, "selection", selection)
+        assign(self, "joined", ())
         candidates = self.candidates  # refuses combinations that have no meaning
         if selection is None and len(candidates) > 1:
             message = f"selection must say how to choose among {len(candidates)} candidates, got None"
@@ -91,14 +101,39 @@ class Recipe:
 
     @property
     def candidates(self) -> tuple[Scoring, ...]:
-        """All combinations of score, reweighting and temperature, in this order."""
-        return tuple(
+        """All combinations of score, reweighting and temperature, in this order, then the joined ones."""
+        own = tuple(
             Scoring(score, reweight, temperature)
             for score, reweight in product(self.score, self.reweight)
             for temperature in (
                 automatic_temperatures(score, reweight) if self.temperature == "auto" else self.temperature
             )
         )
+        return own + tuple(c for recipe in self.joined for c in recipe.candidates)
+
+    def __or__(self, other: object) -> Recipe:
+        if not isinstance(other, Recipe):
+            return NotImplemented
+        if self.selection is None or self.selection != other.selection:
+            message = (
+                "recipes are joined when they have the same selection, "
+                f"got {self.selection!r} and {other.selection!r}"
+            )
+            raise ValueError(message)
+        joined = Recipe(self.score, self.reweight, self.temperature, self.selection)
+        object.__setattr__(joined, "joined", (*self.joined, *other.parts))
+        return joined
+
+    @property
+    def parts(self) -> tuple[Recipe, ...]:
+        """The recipes that were joined, each with its own score, reweighting and temperature."""
+        own = Recipe(self.score, self.reweight, self.temperature, self.selection)
+        return (own, *self.joined)
+
+    def with_selection(self, selection: Selection) -> Recipe:
+        """Return the same candidates under another selection."""
+        parts = [Recipe(r.score, r.reweight, r.temperature, selection) for r in self.parts]
+        return reduce(or_, parts)
 
 
 def _each(value: object, name: str) -> Iterable[object]:
@@ -129,14 +164,25 @@ def _fixed(score: str) -> Callable[[], Recipe]:
 
 
 def _selected(score: str) -> Callable[[], Recipe]:
-    return lambda: Recipe(score, _PLAIN_AND_REWEIGHTED, "auto", "held-out")
+    return lambda: Recipe(score, _PLAIN_AND_REWEIGHTED, "auto", "modsel")
+
+
+def _tightest() -> Recipe:
+    """Return the candidates of all scores under all reweightings."""
+    reweightings = [
+        None,
+        *(Entropy(gamma, power) for gamma in (0.0, 0.01, 0.1, 1.0) for power in (0.5, 1.0)),
+        *(Entropy(gamma, -0.1) for gamma in (0.01, 0.1, 1.0)),
+    ]
+    return Recipe(["thr", "aps"], reweightings, "auto", "modsel")
 
 
 _RECIPES: dict[str, Callable[[], Recipe]] = {
     "paper": lambda: Recipe("aps", Entropy(0.0), "auto", "paper"),
     "released": lambda: Recipe("aps", Entropy(1.0), np.logspace(-1, 1, 5), "released"),
+    "tightest": _tightest,
     **{f"er-{name}": _selected(name) for name in ("aps", "raps", "saps", "thr", "rank")},
-    **{name: _fixed(name) for name in ("thr", "aps", "raps", "saps", "rank")},
+    **{name: _fixed(name) for name in ("thr", "aps", "raps", "saps", "rank", "mixed")},
 }
 
 recipe_names: tuple[str, ...] = tuple(_RECIPES)

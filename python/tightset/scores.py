@@ -87,6 +87,24 @@ class RANK(_Score):
 
 
 @dataclass(frozen=True, slots=True)
+class MIXED(_Score):
+    """``-log f_y + weight * log(rank)``: THR with a cost for the rank, the same in both scales.
+
+    Parameters
+    ----------
+    weight
+        Cost of a factor e in rank; at least 0, where 0 orders labels as THR does.
+    """
+
+    name: ClassVar[str] = "mixed"
+    weight: float = 0.5
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "weight", as_number(self.weight, "weight"))
+        _core.Scoring("mixed", weight=self.weight)
+
+
+@dataclass(frozen=True, slots=True)
 class Entropy:
     """Reweighting of the logits by ``w = (gamma + H) ** power``, H the entropy of the row in nats.
 
@@ -107,11 +125,11 @@ class Entropy:
         _core.Scoring("aps", gamma=self.gamma, power=self.power)
 
 
-Score: TypeAlias = THR | APS | RAPS | SAPS | RANK
+Score: TypeAlias = THR | APS | RAPS | SAPS | RANK | MIXED
 ScoreLike: TypeAlias = Score | str
 ReweightLike: TypeAlias = Entropy | str | None
 
-_SCORES: dict[str, type[Score]] = {kind.name: kind for kind in (THR, APS, RAPS, SAPS, RANK)}
+_SCORES: dict[str, type[Score]] = {kind.name: kind for kind in (THR, APS, RAPS, SAPS, RANK, MIXED)}
 
 
 def as_score(score: object) -> Score:

@@ -1,0 +1,142 @@
+"""Calibration rows, and what selections read off them: scores, thresholds, set sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tightset import _core
+from tightset.progress import Progress
+from tightset.scores import Scoring
+
+# Elements (rows times labels times candidates) of one call while a progress bar is shown: about a second.
+_ELEMENTS_A_CALL = 2 * 10**9
+
+
+@dataclass(frozen=True, slots=True)
+class SetCounts:
+    """Counts over rows, one entry for each candidate and level."""
+
+    pairs_at_lo: NDArray[np.int64]
+    pairs: NDArray[np.int64]
+    singletons: NDArray[np.int64]
+    empty: NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class CalibrationRows:
+    """Calibration rows, and how they are read."""
+
+    logits: NDArray[np.generic]
+    labels: NDArray[np.int64]
+    row_ids: NDArray[np.uint64] | None
+    seed: int
+    probabilities: bool
+    n_threads: int | None
+    max_memory: int
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    @property
+    def n_labels(self) -> int:
+        """K."""
+        return int(self.logits.shape[1])
+
+    def label_scores(
+        self, candidates: Sequence[Scoring], rows: NDArray[np.int64] | None
+    ) -> NDArray[np.float64]:
+        """Ranked scores of the labels, one run of rows for each candidate."""
+        return _core.label_scores(
+            self.logits,
+            self.labels if rows is None else self.labels[rows],
+            [c.core for c in candidates],
+            ranked=True,
+            seed=self.seed,
+            row_ids=self._row_ids(rows),
+            rows=rows,
+            probabilities=self.probabilities,
+            n_threads=self.n_threads,
+        )
+
+    def score_groups(
+        self, candidates: Sequence[Scoring], rows: NDArray[np.int64] | None
+    ) -> Iterator[tuple[slice, NDArray[np.float64]]]:
+        """Yield the label scores of as many candidates at a time as `max_memory` holds."""
+        n = len(self) if rows is None else len(rows)
+        for part in self._groups(len(candidates), n, self.max_memory // max(1, 8 * n), "scores"):
+            yield part, self.label_scores(candidates[part], rows)
+
+    def order_statistics(
+        self, candidates: Sequence[Scoring], rows: NDArray[np.int64] | None, ranks: Sequence[int]
+    ) -> NDArray[np.float64]:
+        """Order statistics of each candidate's scores, shape (candidates, ranks)."""
+        found = np.empty((len(candidates), len(ranks)))
+        for part, scores in self.score_groups(candidates, rows):
+            found[part] = _core.order_statistics(scores, ranks, n_threads=self.n_threads)
+        return found
+
+    def set_counts(
+        self,
+        candidates: Sequence[Scoring],
+        rows: NDArray[np.int64] | None,
+        lo: NDArray[np.float64],
+        hi: NDArray[np.float64],
+    ) -> SetCounts:
+        """Counts of the sets between two thresholds each, both of shape (candidates, levels)."""
+        n = len(self) if rows is None else len(rows)
+        counts = np.empty((*hi.shape, 4), dtype=np.int64)
+        for part in self._groups(len(candidates), n, len(candidates), "set sizes"):
+            found, _ = self._count(candidates[part], rows, lo[part], hi[part], keep=False)
+            counts[part] = found.reshape(-1, hi.shape[1], 4)
+        return SetCounts(*np.moveaxis(counts, 2, 0))
+
+    def scores_between(
+        self, candidates: Sequence[Scoring], lo: NDArray[np.float64], hi: NDArray[np.float64]
+    ) -> list[NDArray[np.float64]]:
+        """For each candidate, the sorted scores above lo and up to hi of all pairs of row and label."""
+        return self._count(candidates, None, lo, hi, keep=True)[1]
+
+    def entropies(self) -> NDArray[np.float64]:
+        """Entropy of each row."""
+        return _core.uncertainty(
+            self.logits, "entropy", probabilities=self.probabilities, n_threads=self.n_threads
+        )
+
+    def _count(
+        self,
+        candidates: Sequence[Scoring],
+        rows: NDArray[np.int64] | None,
+        lo: NDArray[np.float64],
+        hi: NDArray[np.float64],
+        *,
+        keep: bool,
+    ) -> tuple[NDArray[np.uint64], list[NDArray[np.float64]]]:
+        return _core.count_pairs(
+            self.logits,
+            [c.core for c in candidates],
+            np.ascontiguousarray(lo).reshape(-1),
+            np.ascontiguousarray(hi).reshape(-1),
+            keep=keep,
+            seed=self.seed,
+            row_ids=self._row_ids(rows),
+            rows=rows,
+            probabilities=self.probabilities,
+            n_threads=self.n_threads,
+        )
+
+    def _groups(self, m: int, n: int, most: int, what: str) -> Iterator[slice]:
+        """Yield consecutive slices of m candidates, in fewer at a time where someone watches."""
+        size = max(1, min(m, most))
+        with Progress(m, f"tightset: {what} of {m} candidates") as progress:
+            if progress.is_shown:
+                size = max(1, min(size, _ELEMENTS_A_CALL // max(1, n * self.n_labels)))
+            for start in range(0, m, size):
+                yield slice(start, start + size)
+                progress.advance(min(size, m - start))
+
+    def _row_ids(self, rows: NDArray[np.int64] | None) -> NDArray[np.uint64] | None:
+        return self.row_ids if rows is None or self.row_ids is None else self.row_ids[rows]

@@ -1,0 +1,46 @@
+"""A progress bar for long work, on a terminal only."""
+
+from __future__ import annotations
+
+import sys
+import time
+from types import TracebackType
+
+_WIDTH = 30
+_PATIENCE = 1.0
+
+
+class Progress:
+    """Shows how much of some work is done, on standard error if that is a terminal.
+
+    Nothing is drawn in the first second, and the line is cleared at the end.
+    """
+
+    def __init__(self, total: int, what: str) -> None:
+        self._total, self._what = max(1, total), what
+        self._done, self._started = 0, time.monotonic()
+        self._is_drawn = False
+        self.is_shown = sys.stderr is not None and sys.stderr.isatty()
+
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._is_drawn:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
+
+    def advance(self, steps: int) -> None:
+        """Count steps as done."""
+        self._done += steps
+        elapsed = time.monotonic() - self._started
+        if not self.is_shown or elapsed < _PATIENCE:
+            return
+        share = min(1.0, self._done / self._total)
+        bar = "#" * round(_WIDTH * share)
+        left = elapsed / share - elapsed
+        sys.stderr.write(f"\r\x1b[K{self._what} [{bar:<{_WIDTH}}] {share:4.0%}, {left:.0f} s left")
+        sys.stderr.flush()
+        self._is_drawn = True

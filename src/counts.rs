@@ -1,0 +1,147 @@
+//! How many pairs of a row and a label have scores up to a threshold: what candidates are selected by.
+
+use std::ops::Range;
+use std::sync::{Mutex, PoisonError};
+
+use crate::batch::groups;
+use crate::cut::{Cut, Standing};
+use crate::error::Error;
+use crate::float::Float;
+use crate::group::Group;
+use crate::kernel::{Candidates, Views};
+use crate::ranked_masses::RankedMasses;
+use crate::rows::Rows;
+use crate::scoring::Scoring;
+use crate::simd::instances;
+use crate::threads::{Plan, Size, map_blocks};
+use crate::top_labels::TopLabels;
+use crate::uniform::Randomness;
+
+/// Two neighbouring calibration scores of a candidate, `lo <= hi`; equal for an ordinary threshold.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Bracket {
+    /// The lower one, `-inf` below the first score.
+    pub lo: f64,
+    /// The conformal threshold.
+    pub hi: f64,
+}
+
+/// What a candidate's sets at a bracket add up to.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PairCounts {
+    /// Pairs with scores up to `lo`.
+    pub at_lo: u64,
+    /// Pairs with scores up to `hi`: the sum of the set sizes.
+    pub at_hi: u64,
+    /// Rows whose set at `hi` has one label.
+    pub singletons: u64,
+    /// Rows whose set at `hi` is empty.
+    pub empty: u64,
+    /// The scores above `lo` and up to `hi`, sorted, if they were asked for.
+    pub between: Vec<f64>,
+}
+
+/// Counts for each candidate at each of its brackets. `brackets` holds one run for each candidate, all
+/// equally long; so does the result. With `keep`, the scores between are kept.
+///
+/// One reading of the rows, whatever the number of candidates; those that share a reweighting and a
+/// temperature share their sums.
+///
+/// # Errors
+/// For a row that is not one of logits, U outside `[0, 1]`, or a bracket that is not one.
+pub fn count_pairs<F: Float, R: Rows<F>>(
+    rows: &R,
+    candidates: &[Scoring],
+    brackets: &[Bracket],
+    keep: bool,
+    randomness: &Randomness<'_>,
+    plan: &Plan<'_>,
+) -> Result<Vec<PairCounts>, Error> {
+    randomness.check(rows.n_rows())?;
+    let m = candidates.len();
+    if m == 0 || brackets.is_empty() || !brackets.len().is_multiple_of(m) {
+        return Err(Error::argument("brackets", "as many for each candidate", brackets.len()));
+    }
+    if let Some(bad) = brackets.iter().find(|b| b.lo > b.hi || b.lo.is_nan() || b.hi.is_nan()) {
+        return Err(Error::argument("brackets", "pairs lo <= hi", format!("{} and {}", bad.lo, bad.hi)));
+    }
+    let levels = brackets.len() / m;
+    let listed = Candidates::new(candidates);
+    // Candidates that share their sums side by side; each cut knows where its counts belong.
+    let cuts: Vec<(usize, Cut<'_>)> = (listed.order.iter())
+        .flat_map(|&c| (c * levels..(c + 1) * levels).map(move |slot| (c, slot)))
+        .map(|(c, slot)| {
+            (slot, Cut::new(&candidates[c], brackets[slot].lo, brackets[slot].hi, rows.n_labels()))
+        })
+        .collect();
+    // Added up block by block, in any order: they are integers, and the scores between are sorted.
+    let totals = Mutex::new(vec![PairCounts::default(); brackets.len()]);
+    map_blocks(Size::new(rows.n_rows(), rows.n_labels(), 2 * cuts.len()), plan, |range| {
+        let block = count_block::<F, R>(rows, &listed, &cuts, keep, randomness, range)?;
+        let mut totals = totals.lock().unwrap_or_else(PoisonError::into_inner);
+        totals.iter_mut().zip(block).for_each(|(total, part)| total.add(part));
+        Ok(())
+    })?;
+    let mut totals = totals.into_inner().unwrap_or_else(PoisonError::into_inner);
+    for total in &mut totals {
+        total.between.sort_unstable_by(f64::total_cmp);
+    }
+    Ok(totals)
+}
+
+impl PairCounts {
+    fn add(&mut self, part: Self) {
+        self.at_lo += part.at_lo;
+        self.at_hi += part.at_hi;
+        self.singletons += part.singletons;
+        self.empty += part.empty;
+        self.between.extend(part.between);
+    }
+}
+
+instances! {
+    fn count_block<F: Float, R: Rows<F>>(rows: &R, candidates: &Candidates<'_>, cuts: &[(usize, Cut<'_>)], keep: bool, randomness: &Randomness<'_>, range: Range<usize>) -> Result<Vec<PairCounts>, Error> = count_rows::<F, R>;
+}
+
+#[inline(always)]
+fn count_rows<F: Float, R: Rows<F>>(
+    rows: &R,
+    candidates: &Candidates<'_>,
+    cuts: &[(usize, Cut<'_>)],
+    keep: bool,
+    randomness: &Randomness<'_>,
+    range: Range<usize>,
+) -> Result<Vec<PairCounts>, Error> {
+    let mut counts = vec![PairCounts::default(); cuts.len()];
+    let (mut top, mut masses) = (TopLabels::default(), RankedMasses::default());
+    let (mut scratch, mut columns) = (Vec::new(), Vec::new());
+    for (first, count) in groups(rows, range) {
+        let group = Group::new(rows.group(first, count, &mut scratch)?, count, &mut columns);
+        let views = Views::of(&group, candidates, |i| rows.position(first + i))?;
+        for i in 0..count {
+            let row = group.rows[i];
+            let view = views.view(i, row, first + i, candidates, randomness)?;
+            // All cuts share one order, extended as far as the largest set needs.
+            top.take(row, F::NEG_INFINITY);
+            masses.forget();
+            for (slot, cut) in cuts {
+                masses.take(&view, cut.scoring);
+                let counts = &mut counts[*slot];
+                let (mut within, mut size) = (0, 0);
+                cut.walk(&view, &mut masses, &mut top, |_, standing| {
+                    size += 1;
+                    match standing {
+                        Standing::Within => within += 1,
+                        Standing::Between(score) if keep => counts.between.push(score),
+                        Standing::Between(_) => {}
+                    }
+                });
+                counts.at_lo += within;
+                counts.at_hi += size;
+                counts.singletons += u64::from(size == 1);
+                counts.empty += u64::from(size == 0);
+            }
+        }
+    }
+    Ok(counts)
+}

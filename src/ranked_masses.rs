@@ -1,0 +1,132 @@
+//! The masses of a row's labels at one beta, by rank, as far as someone asked.
+//!
+//! Sets of many candidates are cut from one row, and most of them share their sums: the total and the
+//! labels' terms are computed once for all candidates of one beta. Relative to the maximum, so masses far
+//! below it round to 0; what is decided by them leaves room for that (see [`crate::cut`]).
+
+use crate::elementary::ln;
+use crate::float::Float;
+use crate::kernel::View;
+use crate::masses::Sharpness;
+use crate::scoring::Scoring;
+use crate::sum::{Groups, LANES, Lanes, each_lane, quanta, sum_terms, term};
+
+/// Up to this many labels, the terms of all are kept from the pass that sums them.
+const FEW_LABELS: usize = 64;
+
+/// Masses by rank; see the module.
+#[derive(Debug)]
+pub(crate) struct RankedMasses<F> {
+    pub(crate) sharpness: Sharpness<F>,
+    /// `Z`, the total in units of the largest term.
+    pub(crate) z: f64,
+    log_z: Option<f64>,
+    total: i128,
+    seen: i128,
+    /// The terms by label, where labels are few.
+    few: Vec<F>,
+    known: Vec<Mass>,
+    /// The reweighting and temperature that they are for.
+    key: Option<BetaKey>,
+}
+
+type BetaKey = ((u64, u64), u64);
+
+/// A label's own mass and that of all labels after it, in units of the largest term.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Mass {
+    pub(crate) own: f64,
+    pub(crate) after: f64,
+}
+
+impl<F: Float> Default for RankedMasses<F> {
+    fn default() -> Self {
+        Self {
+            sharpness: Sharpness::new(1.0, 1.0),
+            z: 1.0,
+            log_z: None,
+            total: 0,
+            seen: 0,
+            few: Vec::new(),
+            known: Vec::new(),
+            key: None,
+        }
+    }
+}
+
+impl<F: Float> RankedMasses<F> {
+    /// Forgets the last row.
+    #[inline(always)]
+    pub(crate) fn forget(&mut self) {
+        self.key = None;
+    }
+
+    /// Takes the sums that a candidate needs, unless the last one had the same.
+    #[inline(always)]
+    pub(crate) fn take(&mut self, view: &View<'_, F>, scoring: &Scoring) {
+        let key = Some((scoring.reweight.bits(), scoring.temperature.to_bits()));
+        if key == self.key || scoring.is_limit() {
+            return;
+        }
+        self.key = key;
+        self.begin(view, view.sharpness(scoring));
+    }
+
+    #[inline(always)]
+    fn begin(&mut self, view: &View<'_, F>, sharpness: Sharpness<F>) {
+        self.sharpness = sharpness;
+        (self.seen, self.log_z) = (0, None);
+        self.few.clear();
+        self.known.clear();
+        let max = view.scan.max;
+        if view.row.len() <= FEW_LABELS {
+            let mut lanes = Lanes::EMPTY;
+            let groups = Groups::of(view.row);
+            for g in 0..groups.count {
+                let group = groups.get(g);
+                let terms = each_lane!([F::ZERO; LANES], |i| term(group[i], max, sharpness.scale));
+                for lane in 0..LANES {
+                    lanes.add(lane, terms[lane]);
+                }
+                self.few.extend_from_slice(&terms);
+            }
+            self.total = lanes.total::<F>(groups.count);
+        } else {
+            self.total = sum_terms(view.row, max, sharpness.scale);
+        }
+        self.z = F::sum_to_f64(self.total);
+    }
+
+    /// The mass of the label at rank `i` counted from 0. Ranks are asked for one after another.
+    #[inline(always)]
+    pub(crate) fn at(&mut self, view: &View<'_, F>, i: usize, label: u32, logit: F) -> Mass {
+        if let Some(&mass) = self.known.get(i) {
+            return mass;
+        }
+        let own = match self.few.get(label as usize) {
+            Some(&term) => F::collect(F::words(term)),
+            None => quanta(logit, view.scan.max, self.sharpness.scale),
+        };
+        self.seen += own;
+        let mass = Mass { own: F::sum_to_f64(own), after: F::sum_to_f64(self.total - self.seen) };
+        self.known.push(mass);
+        mass
+    }
+
+    /// The mass of the top label, once it was asked for.
+    #[inline(always)]
+    pub(crate) fn first(&self) -> Mass {
+        self.known.first().copied().unwrap_or(Mass { own: 1.0, after: self.z - 1.0 })
+    }
+
+    /// `log Z`.
+    #[inline(always)]
+    pub(crate) fn log_z(&mut self) -> f64 {
+        if let Some(known) = self.log_z {
+            return known;
+        }
+        let log_z = ln(self.z);
+        self.log_z = Some(log_z);
+        log_z
+    }
+}

@@ -1,0 +1,320 @@
+//! Sets and p-values from several candidates among which every label of a row selects: exact coverage
+//! with all the data (Liang, Zhu & Barber 2024).
+//!
+//! Selecting the candidate with the smallest sets on the data that also calibrate it breaks their symmetry
+//! with the new row. It is restored by letting the new row take part: for each label y that the row might
+//! have, the candidate is the one that would be selected if (x, y) were one more calibration row. With
+//! `C(q)` the calibration pairs (row, label) with scores up to q, `c(q)` those of the new row, and
+//! `q = clip(S(x, y), lo, hi)` the threshold that the enlarged data would give,
+//! `m_y = argmin_m C_m(q_m) + c_m(q_m)`, the first of equals, and y is in the set iff
+//! `S^{m_y}(x, y) <= hi_{m_y}`.
+//!
+//! Nearly always one candidate wins whatever y is: the others' counts at `lo` are above its count at `hi`.
+//! Then the set is that candidate's own, at the cost of cutting one set a candidate.
+
+use std::ops::Range;
+
+use crate::batch::groups;
+use crate::cut::{Cut, Standing};
+use crate::error::Error;
+use crate::float::Float;
+use crate::group::Group;
+use crate::kernel::{Candidates, View, Views, Workspace};
+use crate::pvalue::p_value;
+use crate::ranked_masses::RankedMasses;
+use crate::rows::Rows;
+use crate::scoring::{Scale, Scoring};
+use crate::sets::Sets;
+use crate::simd::instances;
+use crate::threads::{Plan, Size, fill, map_blocks};
+use crate::top_labels::TopLabels;
+use crate::uniform::Randomness;
+
+/// A candidate that a row may select.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Survivor {
+    /// How it scores.
+    pub scoring: Scoring,
+    /// The calibration score before the threshold, `-inf` if there is none.
+    pub lo: f64,
+    /// The conformal threshold.
+    pub hi: f64,
+    /// Calibration pairs with scores up to `lo`.
+    pub at_lo: u64,
+    /// The scores of the pairs above `lo` and up to `hi`, sorted.
+    pub between: Vec<f64>,
+}
+
+impl Survivor {
+    /// Calibration pairs with scores up to `q`, for `lo <= q <= hi`.
+    fn pairs(&self, q: f64) -> u64 {
+        self.at_lo + self.between.partition_point(|&s| s <= q) as u64
+    }
+
+    fn check(&self) -> Result<(), Error> {
+        let is_sorted = self.between.is_sorted();
+        let inside = self.between.iter().all(|&s| self.lo < s && s <= self.hi);
+        if self.lo <= self.hi && is_sorted && inside {
+            return Ok(());
+        }
+        Err(Error::argument("survivors", "sorted scores between lo and hi", format!("{self:?}")))
+    }
+}
+
+fn check(survivors: &[Survivor]) -> Result<(), Error> {
+    if survivors.is_empty() {
+        return Err(Error::argument("survivors", "at least one", 0));
+    }
+    survivors.iter().try_for_each(Survivor::check)
+}
+
+fn scorings(survivors: &[Survivor]) -> Vec<Scoring> {
+    survivors.iter().map(|s| s.scoring).collect()
+}
+
+/// What one candidate makes of a row.
+#[derive(Debug, Default)]
+struct Part {
+    /// Its set, by rank.
+    labels: Vec<u32>,
+    /// The labels of it above `lo`, with their scores.
+    between: Vec<(u32, f64)>,
+    /// Pairs up to `lo` and up to `hi`, the row's own among them.
+    at_lo: u64,
+    at_hi: u64,
+    /// Whether some label may select it.
+    is_alive: bool,
+}
+
+impl Part {
+    /// The count that decides for a label, given where the label stands.
+    fn pairs(&self, survivor: &Survivor, label: u32) -> u64 {
+        if let Some(&(_, score)) = self.between.iter().find(|pair| pair.0 == label) {
+            let own = self.between.iter().filter(|pair| pair.1 <= score).count() as u64;
+            let within = (self.labels.len() - self.between.len()) as u64;
+            return survivor.pairs(score) + within + own;
+        }
+        if self.labels.contains(&label) { self.at_lo } else { self.at_hi }
+    }
+}
+
+/// Buffers for the rows of one thread.
+#[derive(Debug)]
+struct Vote<F: Float> {
+    parts: Vec<Part>,
+    masses: RankedMasses<F>,
+    top: TopLabels<F>,
+}
+
+impl<F: Float> Vote<F> {
+    fn new(n: usize) -> Self {
+        let parts = std::iter::repeat_with(Part::default).take(n).collect();
+        Self { parts, masses: RankedMasses::default(), top: TopLabels::default() }
+    }
+
+    /// Cuts each candidate's set and finds who may be selected; gives the first of them.
+    #[inline(always)]
+    fn cut(
+        &mut self,
+        view: &View<'_, F>,
+        survivors: &[Survivor],
+        cuts: &[Cut<'_>],
+        order: &[usize],
+    ) -> usize {
+        self.top.take(view.row, F::NEG_INFINITY);
+        self.masses.forget();
+        let mut smallest = u64::MAX;
+        for &m in order {
+            let (cut, part) = (&cuts[m], &mut self.parts[m]);
+            part.labels.clear();
+            part.between.clear();
+            self.masses.take(view, cut.scoring);
+            let (labels, between) = (&mut part.labels, &mut part.between);
+            cut.walk(view, &mut self.masses, &mut self.top, |label, standing| {
+                labels.push(label);
+                if let Standing::Between(score) = standing {
+                    between.push((label, score));
+                }
+            });
+            let size = part.labels.len() as u64;
+            part.at_lo = survivors[m].at_lo + size - part.between.len() as u64;
+            part.at_hi = survivors[m].at_lo + survivors[m].between.len() as u64 + size;
+            smallest = smallest.min(part.at_hi);
+        }
+        for part in &mut self.parts {
+            part.is_alive = part.at_lo <= smallest;
+        }
+        self.parts.iter().position(|part| part.is_alive).unwrap_or(0)
+    }
+
+    /// The candidate that a label selects.
+    fn selected(&self, survivors: &[Survivor], label: u32) -> usize {
+        let (mut best, mut fewest) = (0, u64::MAX);
+        for (m, part) in self.parts.iter().enumerate().filter(|(_, part)| part.is_alive) {
+            let pairs = part.pairs(&survivors[m], label);
+            if pairs < fewest {
+                (best, fewest) = (m, pairs);
+            }
+        }
+        best
+    }
+
+    /// Whether all who may be selected have the same set.
+    fn is_unanimous(&self, first: usize) -> bool {
+        let set = &self.parts[first].labels;
+        self.parts[first + 1..].iter().all(|part| !part.is_alive || part.labels == *set)
+    }
+
+    /// The labels of the set, by rank.
+    #[inline(always)]
+    fn labels(&mut self, row: &[F], survivors: &[Survivor], first: usize, mut each: impl FnMut(u32)) {
+        if self.is_unanimous(first) {
+            self.parts[first].labels.iter().for_each(|&label| each(label));
+            return;
+        }
+        // Labels in no set are out whoever is selected; the others are met by rank.
+        let alive = || self.parts.iter().filter(|part| part.is_alive);
+        let mut union: Vec<u32> = alive().flat_map(|part| part.labels.iter().copied()).collect();
+        union.sort_unstable();
+        union.dedup();
+        let (mut by_rank, mut i) = (Vec::with_capacity(union.len()), 0);
+        while let (Some((label, _)), true) = (self.top.get(i), by_rank.len() < union.len()) {
+            i += 1;
+            if union.binary_search(&label).is_ok() {
+                by_rank.push(label);
+            }
+        }
+        by_rank.extend(union.iter().filter(|&&label| row[label as usize] == F::NEG_INFINITY));
+        for label in by_rank {
+            let winner = self.selected(survivors, label);
+            if self.parts[winner].labels.contains(&label) {
+                each(label);
+            }
+        }
+    }
+}
+
+/// The sets of rows whose labels select among candidates. With `allow_empty` false a set that would be
+/// empty holds the top label.
+///
+/// # Errors
+/// For a row that is not one of logits, U outside `[0, 1]`, or survivors that are not what a selection
+/// leaves.
+pub fn predict_selected_sets<F: Float, R: Rows<F>>(
+    rows: &R,
+    survivors: &[Survivor],
+    allow_empty: bool,
+    randomness: &Randomness<'_>,
+    plan: &Plan<'_>,
+) -> Result<Sets, Error> {
+    randomness.check(rows.n_rows())?;
+    check(survivors)?;
+    let size = Size::new(rows.n_rows(), rows.n_labels(), 2 * survivors.len());
+    let blocks =
+        map_blocks(size, plan, |range| sets_block::<F, R>(rows, survivors, allow_empty, randomness, range))?;
+    Ok(Sets::joined(blocks, rows.n_rows()))
+}
+
+fn cuts(survivors: &[Survivor], n_labels: usize) -> Vec<Cut<'_>> {
+    survivors.iter().map(|s| Cut::new(&s.scoring, s.lo, s.hi, n_labels)).collect()
+}
+
+instances! {
+    fn sets_block<F: Float, R: Rows<F>>(rows: &R, survivors: &[Survivor], allow_empty: bool, randomness: &Randomness<'_>, range: Range<usize>) -> Result<Sets, Error> = sets_rows::<F, R>;
+}
+
+#[inline(always)]
+fn sets_rows<F: Float, R: Rows<F>>(
+    rows: &R,
+    survivors: &[Survivor],
+    allow_empty: bool,
+    randomness: &Randomness<'_>,
+    range: Range<usize>,
+) -> Result<Sets, Error> {
+    let mut sets = Sets::with_room(range.len());
+    let list = scorings(survivors);
+    let candidates = Candidates::new(&list);
+    let cuts = cuts(survivors, rows.n_labels());
+    let mut vote = Vote::new(survivors.len());
+    let (mut scratch, mut columns) = (Vec::new(), Vec::new());
+    for (first, count) in groups(rows, range) {
+        let group = Group::new(rows.group(first, count, &mut scratch)?, count, &mut columns);
+        let views = Views::of(&group, &candidates, |i| rows.position(first + i))?;
+        for i in 0..count {
+            let view = views.view(i, group.rows[i], first + i, &candidates, randomness)?;
+            let alive = vote.cut(&view, survivors, &cuts, &candidates.order);
+            let labels = &mut sets.labels;
+            vote.labels(group.rows[i], survivors, alive, |label| labels.push(label as i32));
+            sets.end_row(if allow_empty { None } else { vote.top.get(0).map(|first| first.0) });
+        }
+    }
+    Ok(sets)
+}
+
+/// Conformal p-values `(1 + #{S_i >= S(x, y)}) / (n + 1)` by the candidate that each label selects, `out` as
+/// rows of K: a label is in the set exactly when its p-value is above alpha. `sorted` holds each
+/// survivor's calibration scores.
+///
+/// # Errors
+/// As [`predict_selected_sets`].
+pub fn selected_p_values<F: Float, R: Rows<F>>(
+    rows: &R,
+    survivors: &[Survivor],
+    sorted: &[&[f64]],
+    randomness: &Randomness<'_>,
+    plan: &Plan<'_>,
+    out: &mut [f64],
+) -> Result<(), Error> {
+    let (n, k) = (rows.n_rows(), rows.n_labels());
+    randomness.check(n)?;
+    check(survivors)?;
+    for (name, found, expected) in [("out", out.len(), n * k), ("sorted", sorted.len(), survivors.len())] {
+        if found != expected {
+            return Err(Error::Length { name, found, expected });
+        }
+    }
+    fill(out, k, Size::new(n, k, 8 * survivors.len()), plan, |range, parts| {
+        p_values_rows::<F, R>(rows, survivors, sorted, randomness, range, parts[0])
+    })
+}
+
+fn p_values_rows<F: Float, R: Rows<F>>(
+    rows: &R,
+    survivors: &[Survivor],
+    sorted: &[&[f64]],
+    randomness: &Randomness<'_>,
+    range: Range<usize>,
+    out: &mut [f64],
+) -> Result<(), Error> {
+    let k = rows.n_labels();
+    let list = scorings(survivors);
+    let candidates = Candidates::new(&list);
+    let cuts = cuts(survivors, k);
+    let mut vote = Vote::new(survivors.len());
+    let mut workspace = Workspace::default();
+    let mut scratch = Vec::new();
+    let mut winners = vec![0; k];
+    let start = range.start;
+    for (first, count) in groups(rows, range) {
+        let group = rows.group(first, count, &mut scratch)?;
+        for (i, row) in (first..).zip(&group[..count]) {
+            let out = &mut out[(i - start) * k..][..k];
+            let view = View::of(row, i, rows.position(i), &candidates, randomness)?;
+            let alive = vote.cut(&view, survivors, &cuts, &candidates.order);
+            let is_decided = vote.parts[alive + 1..].iter().all(|part| !part.is_alive);
+            for (label, winner) in winners.iter_mut().enumerate() {
+                *winner = if is_decided { alive } else { vote.selected(survivors, label as u32) };
+            }
+            for (m, survivor) in survivors.iter().enumerate() {
+                if winners.contains(&m) {
+                    view.all_scores(&mut workspace, &survivor.scoring, Scale::Ranked, |label, score| {
+                        if winners[label as usize] == m {
+                            out[label as usize] = p_value(sorted[m], score);
+                        }
+                    });
+                }
+            }
+        }
+    }
+    Ok(())
+}
