@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 SOURCES := Cargo.toml Cargo.lock pyproject.toml $(shell find src -name '*.rs')
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help run test test-rust test-python test-peers lint format bench clean
+.PHONY: help run test test-rust test-python test-slow test-peers lint format bench clean
 .DEFAULT_GOAL := help
 
 help: ## show this list
@@ -23,6 +23,9 @@ test-rust: ## test the core, with and without threads; needs no Python
 
 test-python: $(VENV)/built ## test the package
 	$(BIN)/python -m pytest -n 2
+
+test-slow: $(VENV)/built ## run the long statistical tests
+	$(BIN)/python -m pytest -n 2 -m slow
 
 test-peers: $(PEERS)/built ## compare with TorchCP, MAPIE and puncc in an environment of its own
 	$(PEERS)/bin/python -m pytest tests/peers -o addopts="-ra"
