@@ -8,10 +8,10 @@
 >>> predictor = ts.calibrate(logits[:1000], labels[:1000], alpha=0.1, recipe="aps")
 >>> sets = predictor.predict_set(logits[1000:])
 >>> ts.metrics.coverage(sets, labels[1000:])
-0.912
+0.9155
 >>> band = ts.metrics.coverage_band(predictor.n_calibration, predictor.alpha, n_test=2000)
 >>> band.lower, band.upper
-(0.8815, 0.919)
+(0.8805, 0.9185)
 
 `report` gathers everything.
 """

@@ -78,9 +78,9 @@ def coverage_band(n_calibration: int, alpha: float, n_test: int | None = None, l
     --------
     >>> import tightset as ts
     >>> [round(end, 4) for end in ts.metrics.coverage_band(1000, 0.1)]
-    [0.8842, 0.9153]
+    [0.8841, 0.9152]
     >>> ts.metrics.coverage_band(1000, 0.1, n_test=500)
-    Band(lower=0.874, upper=0.926)
+    Band(lower=0.872, upper=0.926)
     """
     n = as_integer(n_calibration, "n_calibration", 1, MOST_PARAMETER)
     k = conformal_rank(n, alpha)
