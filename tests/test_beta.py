@@ -132,6 +132,20 @@ def test_many_trials_show_the_beta_law(a, b):
         assert abs(count - n * x) <= 2 * math.sqrt(n * x * (1 - x)) + 1
 
 
+@pytest.mark.parametrize("n", [19, 49, 99, 123, 999])
+def test_a_probability_that_is_met_is_enough(n):
+    for count in range(n):
+        exact = Fraction((count + 1) * (count + 2), (n + 1) * (n + 2))
+        assert beta_binomial_quantile(float(exact), n, 2, 1) == count
+
+
+@pytest.mark.parametrize("count", [0, 5000, 400_000, 999_999])
+def test_long_tails_are_summed_to_their_end(count):
+    n = 1_000_000
+    exact = math.prod(Fraction(count + i, n + i) for i in range(1, 6))
+    assert beta_binomial_cdf(count, n, 5, 1) == pytest.approx(float(exact), rel=1e-9, abs=0)
+
+
 def test_counts_too_rare_to_add_up():
     assert beta_binomial_cdf(0, 100_000, 9001, 1000) == 0.0
     assert beta_binomial_cdf(99_999, 100_000, 9001, 1000) == 1.0
