@@ -16,7 +16,7 @@ import tightset as ts
 
 MODULES = [
     "tightset",
-    *(f"tightset.{m.name}" for m in pkgutil.iter_modules(ts.__path__) if m.name != "_core"),
+    *(m.name for m in pkgutil.walk_packages(ts.__path__, "tightset.") if m.name != "tightset._core"),
 ]
 README = Path(__file__).parent.parent / "README.md"
 
@@ -35,10 +35,11 @@ def test_docstrings(name):
 
 
 def test_every_public_function_is_documented_with_an_example():
-    for name in ts.__all__:
-        item = getattr(ts, name)
-        if inspect.isfunction(item):
-            assert ">>>" in inspect.getdoc(item), name
+    for module in (ts, ts.metrics):
+        for name in module.__all__:
+            item = getattr(module, name)
+            if inspect.isfunction(item):
+                assert ">>>" in inspect.getdoc(item), name
 
 
 def test_readme():

@@ -14,6 +14,8 @@ probability:
 PredictionSets(1000 rows, 5 labels, mean size 1.321)
 """
 
+from typing import TYPE_CHECKING, Any
+
 from tightset._core import VERSION as __version__
 from tightset._core import InternalError
 from tightset.artefact import load
@@ -28,6 +30,9 @@ from tightset.sets import PredictionSets
 from tightset.threads import get_num_threads, set_num_threads
 from tightset.uncertainty import entropy, gini, margin, softmax
 from tightset.warning_kinds import ProbabilitiesWarning, SmallCalibrationWarning
+
+if TYPE_CHECKING:
+    from tightset import metrics
 
 __all__ = [
     "APS",
@@ -57,7 +62,22 @@ __all__ = [
     "label_scores",
     "load",
     "margin",
+    "metrics",
     "ranks",
     "set_num_threads",
     "softmax",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    # Metrics are imported by those who use them.
+    if name == "metrics":
+        import tightset.metrics as metrics
+
+        return metrics
+    message = f"module 'tightset' has no attribute {name!r}"
+    raise AttributeError(message)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,327 @@
+"""Everything about the sets of some rows at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from tightset._inputs import ArrayLike, as_alpha
+from tightset.metrics.layout import Table, html, text
+from tightset.metrics.marginal import Band, SizeSummary, coverage_band, covers, size_summary
+from tightset.metrics.strata import (
+    QUANTILES,
+    ClassCoverage,
+    SizeStrata,
+    Stratum,
+    by_entropy,
+    by_scenario,
+    coverage_by_class,
+    coverage_by_size,
+    entropy_of_rows,
+)
+from tightset.scoring import ranks
+from tightset.sets import PredictionSets
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_LEVEL = 0.9
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Report:
+    """What `report` found; prints as text, shows as tables in notebooks.
+
+    Attributes
+    ----------
+    rows, n_labels
+        How many of each.
+    alpha, n_calibration
+        As given, or None.
+    coverage
+        Share of sets that contain the label.
+    true_band, observed_band
+        Where the true coverage lies for 90 % of calibrations, and where that of so many rows does;
+        None without `n_calibration`.
+    size
+        Sizes, with empty sets apart.
+    by_entropy, by_scenario
+        Strata of the rows; None without logits.
+    by_size, by_class
+        Strata with SSCV, worst classes with CovGap.
+    """
+
+    rows: int
+    n_labels: int
+    alpha: float | None
+    n_calibration: int | None
+    coverage: float
+    true_band: Band | None
+    observed_band: Band | None
+    size: SizeSummary
+    by_entropy: tuple[Stratum, ...] | None
+    by_scenario: tuple[Stratum, ...] | None
+    by_size: SizeStrata
+    by_class: ClassCoverage
+
+    def __repr__(self) -> str:
+        return f"Report({self.rows} rows, coverage {self.coverage:.4f}, mean size {self.size.mean:.3f})"
+
+    def __str__(self) -> str:
+        return text(self._title(), self._tables())
+
+    def _repr_html_(self) -> str:
+        return html(self._title(), self._tables())
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain numbers, strings, lists and dicts, ready for JSON; what is unknown is None.
+
+        The arrays of `by_class`, K numbers each, are not among them.
+        """
+
+        def strata(found: tuple[Stratum, ...] | None) -> list[dict[str, Any]] | None:
+            return None if found is None else [asdict(stratum) for stratum in found]
+
+        return {
+            "rows": self.rows,
+            "n_labels": self.n_labels,
+            "alpha": self.alpha,
+            "n_calibration": self.n_calibration,
+            "coverage": self.coverage,
+            "true_band": None if self.true_band is None else list(self.true_band),
+            "observed_band": None if self.observed_band is None else list(self.observed_band),
+            "size": asdict(self.size),
+            "by_entropy": strata(self.by_entropy),
+            "by_scenario": strata(self.by_scenario),
+            "by_size": {
+                "strata": strata(self.by_size.strata),
+                "left_out": strata(self.by_size.left_out),
+                "min_rows": self.by_size.min_rows,
+                "sscv": self.by_size.sscv,
+            },
+            "by_class": {
+                "worst": strata(self.by_class.worst),
+                "n_classes": self.by_class.n_classes,
+                "cov_gap": self.by_class.cov_gap,
+            },
+        }
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return one line for all rows and one for each stratum, as a pandas DataFrame.
+
+        Columns: `by` (what parts the rows), `name`, `rows`, `coverage`, `gap` to 1 - alpha (with alpha),
+        `mean_size`, `empty_rate`. Size bins with few rows are among them.
+        """
+        try:
+            import pandas as pd
+        except ImportError as error:
+            message = "to_frame needs pandas: pip install pandas, or use to_dict"
+            raise ImportError(message) from error
+        everything = Stratum("all", self.rows, self.coverage, self.size.mean, self.size.empty_rate)
+        groups = {
+            "all": (everything,),
+            "entropy": self.by_entropy or (),
+            "scenario": self.by_scenario or (),
+            "size": self.by_size.strata + self.by_size.left_out,
+            "class": self.by_class.worst,
+        }
+        lines = [{"by": by, **asdict(stratum)} for by, found in groups.items() for stratum in found]
+        frame = pd.DataFrame(lines).astype(dict.fromkeys(("coverage", "mean_size", "empty_rate"), float))
+        if self.alpha is not None:
+            frame.insert(4, "gap", frame["coverage"] - (1.0 - self.alpha))
+        return frame
+
+    def _title(self) -> str:
+        known = [f"{self.rows} rows", f"{self.n_labels} labels"]
+        if self.alpha is not None:
+            known.append(f"alpha {self.alpha:g}")
+        if self.n_calibration is not None:
+            known.append(f"{self.n_calibration} calibration rows")
+        return "Prediction sets: " + ", ".join(known)
+
+    def _tables(self) -> list[Table]:
+        tables = [self._coverage_table(), self._size_table()]
+        for name, found in (("by entropy", self.by_entropy), ("top label, entropy", self.by_scenario)):
+            if found is not None:
+                tables.append(self._strata_table(name, found, []))
+        notes = [] if self.by_size.sscv is None else [f"SSCV {self.by_size.sscv:.4f}"]
+        if self.by_size.left_out:
+            few = ", ".join(f"{stratum.name} ({stratum.rows})" for stratum in self.by_size.left_out)
+            notes.append(f"left out, fewer than {self.by_size.min_rows} rows: {few}")
+        tables.append(self._strata_table("by size", self.by_size.strata, notes))
+        gap = self.by_class.cov_gap
+        notes = [f"{self.by_class.n_classes} of {self.n_labels} classes occur"]
+        if gap is not None:
+            notes.insert(0, f"CovGap {gap:.2f} percentage points")
+        tables.append(self._strata_table("worst classes", self.by_class.worst, notes))
+        return tables
+
+    def _coverage_table(self) -> Table:
+        lines, notes = [["observed", f"{self.coverage:.4f}", ""]], []
+        if self.alpha is not None:
+            lines.append(["asked for", f"{1.0 - self.alpha:.4f}", ""])
+        if self.true_band is not None and self.observed_band is not None:
+            low, high = self.observed_band
+            where = "below" if self.coverage < low else "above" if self.coverage > high else "within"
+            for name, band in (("true", self.true_band), ("observed", self.observed_band)):
+                likely = f"{name}, {100 * _LEVEL:.0f} % of draws"
+                lines.append([likely, f"{band.lower:.4f}", f"to {band.upper:.4f}"])
+            notes.append(f"observed coverage is {where} its band")
+        return Table("coverage", ["", ""], lines, notes)
+
+    def _size_table(self) -> Table:
+        size = self.size
+        return Table(
+            "size",
+            ["share", "coverage", "mean", "median"],
+            [
+                ["all sets", _number(1.0), _number(self.coverage), f"{size.mean:.3f}", f"{size.median:g}"],
+                [
+                    "non-empty",
+                    _number(1.0 - size.empty_rate),
+                    _number(size.coverage_nonempty),
+                    _number(size.mean_nonempty, 3),
+                    "",
+                ],
+                ["empty", _number(size.empty_rate), "", "", ""],
+                ["one label", _number(size.singleton_rate), _number(size.coverage_singleton), "", ""],
+                ["the label alone", _number(size.singleton_hit_rate), "", "", ""],
+            ],
+            [],
+        )
+
+    def _strata_table(self, title: str, strata: tuple[Stratum, ...], notes: list[str]) -> Table:
+        columns = ["rows", "coverage", "gap", "mean size", "empty"]
+        lines = [
+            [
+                stratum.name,
+                str(stratum.rows),
+                _number(stratum.coverage),
+                ""
+                if stratum.coverage is None or self.alpha is None
+                else f"{stratum.coverage - (1.0 - self.alpha):+.4f}",
+                _number(stratum.mean_size, 3),
+                _number(stratum.empty_rate),
+            ]
+            for stratum in strata
+        ]
+        if self.alpha is None:
+            columns.pop(2)
+            lines = [[*line[:3], *line[4:]] for line in lines]
+        return Table(title, columns, lines, notes)
+
+
+def report(
+    sets: PredictionSets,
+    labels: ArrayLike,
+    logits: ArrayLike | None = None,
+    alpha: float | None = None,
+    n_calibration: int | None = None,
+    label_names: Sequence[object] | None = None,
+    *,
+    probabilities: bool = False,
+) -> Report:
+    """Return coverage and size of prediction sets, overall and by kind of row.
+
+    Parameters
+    ----------
+    sets
+        As `predict_set` returns them.
+    labels
+        The true label of each row.
+    logits
+        What the sets were predicted from, for strata by entropy.
+    alpha
+        Miscoverage that was asked for; without it no gaps to 1 - alpha are reported.
+    n_calibration
+        Rows that set the threshold, for the bands of `coverage_band`; needs `alpha`.
+    label_names
+        A name for each of the K labels; their numbers by default.
+    probabilities
+        Whether `logits` holds probabilities instead.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import tightset as ts
+    >>> rng = np.random.default_rng(0)
+    >>> labels = rng.integers(3, size=3000)
+    >>> logits = 2 * rng.normal(size=(3000, 3)) + 4 * np.eye(3)[labels]
+    >>> predictor = ts.calibrate(logits[:1000], labels[:1000], alpha=0.1, recipe="thr")
+    >>> sets = predictor.predict_set(logits[1000:])
+    >>> found = ts.metrics.report(sets, labels[1000:], logits[1000:], alpha=0.1, n_calibration=1000)
+    >>> print(found)
+    Prediction sets: 2000 rows, 3 labels, alpha 0.1, 1000 calibration rows
+    <BLANKLINE>
+    coverage
+      observed                           0.9150
+      asked for                          0.9000
+      true, 90 % of draws                0.8841  to 0.9152
+      observed, 90 % of draws            0.8805  to 0.9185
+      observed coverage is within its band
+    <BLANKLINE>
+    size                                  share   coverage       mean     median
+      all sets                           1.0000     0.9150      1.113          1
+      non-empty                          1.0000     0.9150      1.113
+      empty                              0.0000
+      one label                          0.8865     0.9098
+      the label alone                    0.8065
+    <BLANKLINE>
+    by entropy                             rows   coverage        gap  mean size      empty
+      0-50 %                               1000     0.9810    +0.0810      1.000     0.0000
+      50-75 %                               500     0.8840    -0.0160      1.000     0.0000
+      75-90 %                               300     0.8367    -0.0633      1.430     0.0000
+      90-100 %                              200     0.7800    -0.1200      1.490     0.0000
+    <BLANKLINE>
+    top label, entropy                     rows   coverage        gap  mean size      empty
+      right, low entropy                    981     1.0000    +0.1000      1.000     0.0000
+      right, high entropy                   762     1.0000    +0.1000      1.171     0.0000
+      wrong, low entropy                     19     0.0000    -0.9000      1.000     0.0000
+      wrong, high entropy                   238     0.3655    -0.5345      1.408     0.0000
+    <BLANKLINE>
+    by size                                rows   coverage        gap  mean size      empty
+      0-1                                  1773     0.9098    +0.0098      1.000     0.0000
+      2-3                                   227     0.9559    +0.0559      2.000     0.0000
+      SSCV 0.0559
+    <BLANKLINE>
+    worst classes                          rows   coverage        gap  mean size      empty
+      0                                     647     0.9104    +0.0104      1.128     0.0000
+      2                                     688     0.9113    +0.0113      1.106     0.0000
+      1                                     665     0.9233    +0.0233      1.107     0.0000
+      CovGap 1.50 percentage points
+      3 of 3 classes occur
+    """
+    covered = covers(sets, labels)
+    level = None if alpha is None else as_alpha(alpha)
+    true_band = observed_band = None
+    if n_calibration is not None:
+        if level is None:
+            message = f"n_calibration needs alpha, got n_calibration={n_calibration!r} without it"
+            raise TypeError(message)
+        true_band = coverage_band(n_calibration, level, level=_LEVEL)
+        observed_band = coverage_band(n_calibration, level, len(sets), level=_LEVEL)
+    entropy_strata = scenarios = None
+    if logits is not None:
+        of_rows = entropy_of_rows(sets, logits, probabilities, stacklevel=2)
+        entropy_strata = by_entropy(sets, covered, of_rows, QUANTILES)
+        right = ranks(logits, labels, probabilities=probabilities) == 1
+        scenarios = by_scenario(sets, covered, of_rows, right)
+    return Report(
+        rows=len(sets),
+        n_labels=sets.n_labels,
+        alpha=level,
+        n_calibration=None if n_calibration is None else int(n_calibration),
+        coverage=float(covered.mean()),
+        true_band=true_band,
+        observed_band=observed_band,
+        size=size_summary(sets, labels),
+        by_entropy=entropy_strata,
+        by_scenario=scenarios,
+        by_size=coverage_by_size(sets, labels, level),
+        by_class=coverage_by_class(sets, labels, level, label_names),
+    )
+
+
+def _number(value: float | None, digits: int = 4) -> str:
+    return "" if value is None else f"{value:.{digits}f}"
