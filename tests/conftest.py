@@ -13,7 +13,7 @@ settings.register_profile(
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fast"))
 
-SCORES = ("thr", "aps", "raps", "saps", "rank")
+SCORES = ("thr", "aps", "raps", "saps", "rank", "mixed")
 
 
 @pytest.fixture

@@ -17,7 +17,9 @@ def entropy(z):
         return mp.fsum(-(p / total) * mp.log(p / total) for p in e if p > 0)
 
 
-def ranked(z, y, score, u, *, gamma=0.0, power=0.0, temperature=1.0, penalty=0.1, k_reg=2, saps=0.2):
+def ranked(
+    z, y, score, u, *, gamma=0.0, power=0.0, temperature=1.0, penalty=0.1, k_reg=2, saps=0.2, mixed=0.5
+):
     """The ranked score of label y, an mpf that may be far outside float64."""
     z, u = [mpf(float(x)) for x in z], mpf(u)
     if z[y] == -mp.inf:
@@ -35,6 +37,8 @@ def ranked(z, y, score, u, *, gamma=0.0, power=0.0, temperature=1.0, penalty=0.1
     left = (1 - u) * term[y] + mp.fsum(term[k] for k in labels[r:])
     if score == "thr":
         return g
+    if score == "mixed":
+        return mp.log1p(others / term[y]) + mpf(mixed) * mp.log(r)
     if score == "rank":
         return r + (g / (2 * (1 + abs(g))) if g != -mp.inf else mpf(-1) / 2)
     if score == "saps":

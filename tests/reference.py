@@ -70,7 +70,9 @@ def reweighted(z, gamma, power, temperature):
     return f / f.sum()
 
 
-def conventional(z, y, score, u, *, gamma=0.0, power=0.0, temperature=1.0, penalty=0.1, k_reg=2, saps=0.2):
+def conventional(
+    z, y, score, u, *, gamma=0.0, power=0.0, temperature=1.0, penalty=0.1, k_reg=2, saps=0.2, mixed=0.5
+):
     """Scores as the papers print them."""
     if z[y] == -INF:
         return INF
@@ -88,6 +90,9 @@ def conventional(z, y, score, u, *, gamma=0.0, power=0.0, temperature=1.0, penal
         return u * by_rank[0] if r == 1 else by_rank[0] + saps * (r - 2 + u)
     if score == "rank":  # Luo & Zhou 2024
         return (r - f[y]) / len(z)
+    if score == "mixed":
+        settings = {"gamma": gamma, "power": power, "temperature": temperature, "mixed": mixed}
+        return ranked(z, y, score, u, **settings)
     raise ValueError(score)
 
 
@@ -99,7 +104,9 @@ def log_sum_exp(x):
     return x.max() + math.log(np.exp(x - x.max()).sum())
 
 
-def ranked(z, y, score, u, *, gamma=0.0, power=0.0, temperature=1.0, penalty=0.1, k_reg=2, saps=0.2):
+def ranked(
+    z, y, score, u, *, gamma=0.0, power=0.0, temperature=1.0, penalty=0.1, k_reg=2, saps=0.2, mixed=0.5
+):
     """The same orders with full relative precision at both ends; closed limits at T = 0 and inf."""
     if z[y] == -INF:
         return INF
@@ -122,6 +129,8 @@ def ranked(z, y, score, u, *, gamma=0.0, power=0.0, temperature=1.0, penalty=0.1
     by_rank = log_f[order(z)]
     if score == "thr":
         return g
+    if score == "mixed":
+        return float(np.logaddexp(0, g)) + mixed * math.log(r)
     if score == "rank":
         return r + g / (2 * (1 + abs(g))) if math.isfinite(g) else r + math.copysign(0.5, g)
     if score == "saps":

@@ -12,6 +12,7 @@ from scipy import stats
 
 import tightset as ts
 from conftest import SCORES
+from tightset.recipes import as_recipe
 
 M = 100  # test rows a draw, where it does not matter
 # Draws and test rows a draw that tell one rank from the next at p < 1e-6.
@@ -101,7 +102,8 @@ def test_held_out_selection_is_exact(recipe):
     n, draws, covered = 80, 300, []
     for i in range(draws):
         logits, labels = draw(rng, n + M)
-        predictor = ts.calibrate(logits[:n], labels[:n], 0.1, recipe, seed=i)
+        selected = as_recipe(recipe).with_selection("held-out")
+        predictor = ts.calibrate(logits[:n], labels[:n], 0.1, selected, seed=i)
         assert predictor.n_calibration == 60
         covered.append(predictor.predict_set(logits[n:]).covers(labels[n:]).sum())
     k = ts.conformal_rank(60, 0.1)

@@ -38,6 +38,11 @@ def test_one_row(batch):
         assert len(sets) == 1
         np.testing.assert_array_equal(sets[0], batched[i])
     np.testing.assert_array_equal(predictor.predict_p(logits[3])[0], predictor.predict_p(logits)[3])
+    with pytest.raises(ValueError, match=r"candidates are in use: see \.candidates"):
+        predictor.scores(logits)
+    with pytest.raises(ValueError, match="smoothed must be False with"):
+        predictor.predict_p(logits, smoothed=True)
+    predictor = ts.calibrate(logits, labels, 0.1, "aps")
     np.testing.assert_array_equal(predictor.scores(logits[3])[0], predictor.scores(logits)[3])
 
 
@@ -51,7 +56,8 @@ def test_round_trip(batch, tmp_path, recipe, alpha):
     predictor.save(path, score_table=True)
     loaded = ts.load(path)
     assert loaded == predictor
-    assert np.float64(loaded.threshold).tobytes() == np.float64(predictor.threshold).tobytes()
+    for one, other in zip(loaded.candidates, predictor.candidates, strict=True):
+        assert np.float64(one.threshold).tobytes() == np.float64(other.threshold).tobytes()
     assert loaded.predict_set(logits) == predictor.predict_set(logits)
     np.testing.assert_array_equal(loaded.predict_p(logits), predictor.predict_p(logits))
     for other in (copy.copy(predictor), copy.deepcopy(predictor), pickle.loads(pickle.dumps(predictor))):
@@ -96,7 +102,7 @@ CHANGES = [
     ("n_labels", 2.5, "n_labels must be an integer, got 2.5"),
     ("seed", -1, "seed must be at least 0, got -1"),
     ("probabilities", 1, "probabilities must be True or False, got 1"),
-    ("candidates", [], "one candidate"),
+    ("candidates", [], "0 candidates do not belong to selection=None"),
     ("candidates", [1], "not a valid predictor"),
     ("calibration_scores", "!!", "calibration_scores cannot be read"),
     ("calibration_scores", "AAAA", "calibration_scores must hold 400 numbers"),
@@ -164,7 +170,7 @@ def test_calibration_scores_cannot_be_changed(batch, tmp_path):
     predictor.save(tmp_path / "p.json", score_table=True)
     for one in (predictor, ts.load(tmp_path / "p.json")):
         with pytest.raises(ValueError, match="read-only"):
-            one.calibration_scores[0] = 0.0
+            one.calibration_scores[0, 0] = 0.0
     assert asdict(predictor)["alpha"] == 0.1
 
 

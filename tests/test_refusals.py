@@ -177,7 +177,7 @@ ARGUMENTS = [
     (
         lambda: ts.label_scores(Z, Y, "raps", temperature=0.0),
         ValueError,
-        "positive and finite for raps, saps and rank",
+        "positive and finite for raps, saps, rank and mixed",
     ),
     (lambda: ts.RAPS(penalty=-1.0), ValueError, "penalty must be finite and at least 0, got -1"),
     (lambda: ts.RAPS(k_reg=-1), ValueError, "k_reg must be at least 0"),
@@ -337,8 +337,13 @@ def test_the_core_refuses_what_the_layer_would():
         _core.uncertainty(Z, "variance")
     with pytest.raises(ValueError, match="score must be one of"):
         _core.Scoring("lac")
-    with pytest.raises(ValueError, match="thresholds must be"):
-        _core.count_pairs(Z, [_core.Scoring("aps")], np.zeros((0, 0)), seed=0)
+    for lo, hi, message in ([[], [], "brackets must be"], [[1.0], [0.0], "pairs lo <= hi, got 1 and 0"]):
+        with pytest.raises(ValueError, match=message):
+            _core.count_pairs(Z, [_core.Scoring("aps")], np.array(lo), np.array(hi), seed=0)
+    survivor = (_core.Scoring("aps"), 0.0, 1.0, 3, np.array([2.0]))
+    for survivors in ([], [survivor]):
+        with pytest.raises(ValueError, match="survivors must be"):
+            _core.predict_selected_sets(Z, survivors, allow_empty=True, seed=0)
 
 
 def test_probabilities_passed_as_logits_are_noticed():

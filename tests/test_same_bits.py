@@ -33,8 +33,15 @@ def everything(logits, labels, **options):
     for recipe in ("aps", "raps", "released", "er-rank"):
         predictor = ts.calibrate(logits[:half], labels[:half], 0.2, recipe, **options)
         sets = predictor.predict_set(logits, **options)
-        arrays += [np.float64(predictor.threshold), sets.indptr, sets.indices, sets.mask]
-        arrays += [predictor.predict_p(logits, smoothed=smoothed, **options) for smoothed in (False, True)]
+        arrays += [
+            np.float64([c.threshold for c in predictor.candidates]),
+            sets.indptr,
+            sets.indices,
+            sets.mask,
+        ]
+        arrays.append(predictor.predict_p(logits, **options))
+        if len(predictor.candidates) == 1:
+            arrays.append(predictor.predict_p(logits, smoothed=True, **options))
     return [np.ascontiguousarray(a).tobytes() for a in arrays]
 
 

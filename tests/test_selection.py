@@ -9,7 +9,7 @@ import reference
 import tightset as ts
 from conftest import synthetic
 from tightset import _core
-from tightset.recipes import automatic_temperatures
+from tightset.recipes import as_recipe, automatic_temperatures
 
 INF = float("inf")
 
@@ -70,7 +70,7 @@ def test_released_keeps_half_for_calibration(rng):
 
 def test_held_out_uses_each_row_once(rng):
     logits, labels = synthetic(rng, 800, 8)
-    predictor = ts.calibrate(logits, labels, 0.1, "er-aps")
+    predictor = ts.calibrate(logits, labels, 0.1, as_recipe("er-aps").with_selection("held-out"))
     order = _core.permutation(0, 800)
     held_out, rest = order[:200], order[200:]
     curve = predictor.selection_curve
@@ -89,7 +89,7 @@ def test_held_out_uses_each_row_once(rng):
 def test_levels_share_readings_and_change_nothing(rng):
     logits, labels = synthetic(rng, 600, 6)
     alphas = [0.05, 0.1, 0.3]
-    for recipe in ("aps", "paper", "released", "er-rank"):
+    for recipe in ("aps", "paper", "released", "er-rank", as_recipe("er-aps").with_selection("held-out")):
         together = ts.calibrate(logits, labels, alphas, recipe)
         assert together == tuple(ts.calibrate(logits, labels, a, recipe) for a in alphas)
     by_level = ts.calibrate(logits, labels, confidence_level=[0.95, 0.9, 0.7], recipe="aps")
@@ -112,7 +112,7 @@ def test_too_few_rows_to_select(rng):
     with pytest.warns(
         ts.SmallCalibrationWarning, match="15 of 60 rows, the part for selection, are too few to select"
     ) as caught:
-        predictor = ts.calibrate(logits, labels, 0.05, "er-aps")
+        predictor = ts.calibrate(logits, labels, 0.05, as_recipe("er-aps").with_selection("held-out"))
     assert caught[0].filename == __file__
     assert predictor.selection_curve is None
     assert predictor.scoring == predictor.recipe.candidates[0]
@@ -122,7 +122,7 @@ def test_too_few_rows_to_select(rng):
 def test_warnings_say_what_selection_spent(rng):
     logits, labels = synthetic(rng, 99, 5)
     with pytest.warns(ts.SmallCalibrationWarning) as caught:
-        ts.calibrate(logits, labels, 0.01, "er-aps")
+        ts.calibrate(logits, labels, 0.01, as_recipe("er-aps").with_selection("held-out"))
     assert any("75 rows after 24 were spent on selection" in str(w.message) for w in caught)
 
 

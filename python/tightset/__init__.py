@@ -11,7 +11,7 @@ probability:
 >>> predictor = ts.calibrate(logits[:1000], labels[:1000], alpha=0.1)
 >>> sets = predictor.predict_set(logits[1000:])
 >>> sets
-PredictionSets(1000 rows, 5 labels, mean size 1.321)
+PredictionSets(1000 rows, 5 labels, mean size 1.421)
 """
 
 from typing import TYPE_CHECKING, Any
