@@ -39,8 +39,11 @@ mod float;
 mod group;
 mod kernel;
 mod masses;
+#[doc(hidden)]
+pub mod probe;
 mod pvalue;
 mod quantile;
+mod reading;
 mod row;
 mod rows;
 mod score;

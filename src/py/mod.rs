@@ -13,8 +13,8 @@ mod _core {
     #[pymodule_export]
     use super::calls::{
         PyScoring, all_scores, conformal_rank, count_pairs, default_threads, kth_smallest, label_scores,
-        mask, p_values, panic_for_tests, permutation, predict_sets, ranks, set_default_threads, simd_level,
-        softmax, uncertainty,
+        mask, p_values, panic_for_tests, permutation, predict_sets, ranks, row_maxima, set_default_threads,
+        simd_level, softmax, uncertainty,
     };
     #[pymodule_export]
     use super::enter::InternalError;
