@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from report import shown, table
+from report import figure, table
 from results import dated, load
 
 
@@ -21,11 +21,15 @@ def main(old=None, new=None):
     for key, entry in after.entries.items():
         was = before.entries.get(key)
         if was is None:
-            rows.append([*key, "", shown(entry.best), "new"])
+            rows.append([*key, "", figure(entry, entry.best), "new"])
         elif was.best:
-            rows.append([*key, shown(was.best), shown(entry.best), f"{entry.best / was.best:.2f}"])
+            rows.append(
+                [*key, figure(was, was.best), figure(entry, entry.best), f"{entry.best / was.best:.2f}"]
+            )
     rows += [
-        [*key, shown(was.best), "", "gone"] for key, was in before.entries.items() if key not in after.entries
+        [*key, figure(was, was.best), "", "gone"]
+        for key, was in before.entries.items()
+        if key not in after.entries
     ]
     print(f"old: {old_path}\nnew: {new_path}\n")
     print(table(["work", "what", "old", "new", "new / old"], rows))

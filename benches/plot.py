@@ -27,7 +27,8 @@ N_OF = {"labels": 100, "sizes": [1_000, 3_000, 10_000, 30_000, 100_000, 300_000,
 K_OF = {"rows": 10_000, "sizes": [10, 30, 100, 300, 1_000, 3_000, 10_000]}
 # Elements that the textbook form is timed on at most; its time is proportional to the rows.
 TEXTBOOK_ELEMENTS = 2_000_000
-SECONDS = 0.5
+# Seconds that the calls on one size take together, at least.
+SECONDS = 1.5
 
 CALLS = {
     "NumPy, textbook": numpy_forms.textbook,
@@ -43,24 +44,20 @@ STYLES = {
 }
 
 
-def best_time(call, logits, labels):
-    """Return the best of at least three runs, and of half a second of them."""
-    times = []
-    while len(times) < 3 or sum(times) < SECONDS:
-        start = perf_counter()
-        call(logits, labels)
-        times.append(perf_counter() - start)
-    return min(times)
-
-
 def times(n, k):
-    """Return the time of every call on n rows of k labels."""
+    """Return the best time of every call on n rows of k labels, the calls taken in turns."""
     logits, labels = logits_and_labels(n, k)
-    found = {}
-    for name, call in CALLS.items():
-        rows = min(n, TEXTBOOK_ELEMENTS // k) if name == "NumPy, textbook" else n
-        found[name] = best_time(call, logits[:rows], labels[:rows]) * n / rows
-    return found
+    rows = dict.fromkeys(CALLS, n) | {"NumPy, textbook": min(n, TEXTBOOK_ELEMENTS // k)}
+    best, spent, turns = dict.fromkeys(CALLS, float("inf")), 0.0, 0
+    while turns < 3 or spent < SECONDS:
+        for name, call in CALLS.items():
+            start = perf_counter()
+            call(logits[: rows[name]], labels[: rows[name]])
+            seconds = perf_counter() - start
+            best[name] = min(best[name], seconds * n / rows[name])
+            spent += seconds
+        turns += 1
+    return best
 
 
 def measure():

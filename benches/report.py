@@ -20,6 +20,11 @@ def shown(seconds):
     return f"{seconds * 1e6:.3g} us"
 
 
+def figure(entry, seconds):
+    """Return a figure of an entry: a time, or megabytes."""
+    return f"{seconds:.1f} MB" if entry.work == MEMORY else shown(seconds)
+
+
 def table(head, rows):
     """Return a Markdown table with its columns aligned."""
     lines = [head, *rows]
@@ -33,7 +38,7 @@ def table(head, rows):
 
 
 def side_by_side(results, columns):
-    """Return a row for each work that tightset and one of the columns did: its time, their multiples of it."""
+    """Return a row for each work that tightset and a column share: its time, their multiples of it."""
     rows = []
     for work, entries in results.works().items():
         if "tightset" not in entries or not any(what in entries for what in columns):
@@ -63,13 +68,10 @@ def everything(results):
     """Return all entries."""
     rows = []
     for work, entries in results.works().items():
-        if work == MEMORY:
-            rows += [[work, what, f"{e.best:.1f} MB", "", ""] for what, e in entries.items()]
-            continue
         for what, e in entries.items():
             kept = [f"{e.share:.3g} of the rows, scaled"] if e.share != 1 else []
             kept += [f"{name.replace('_', ' ')} {value:.4g}" for name, value in e.kept.items()]
-            rows.append([work, what, shown(e.best), shown(e.median), "; ".join(kept)])
+            rows.append([work, what, figure(e, e.best), figure(e, e.median), "; ".join(kept)])
     return table(["work", "what", "best", "median", "note"], rows)
 
 

@@ -21,13 +21,13 @@ def work(name):
 def test_tightset(timed, name):
     logits, labels = workload(name)
     call = lambda: ts.label_scores(logits, labels, "aps")  # noqa: E731
-    timed(work(name), "tightset", call, rounds=30 if name == "small" else 7)
+    timed(work(name), "tightset", call, rounds=100 if name == "small" else 15)
 
 
 @pytest.mark.parametrize("name", ["A", "B", "C", "D"])
 def test_only_reading(timed, name):
     logits, _ = workload(name)
-    maxima = timed(work(name), "only reading", lambda: _core._row_maxima(logits), rounds=7)
+    maxima = timed(work(name), "only reading", lambda: _core._row_maxima(logits), rounds=15)
     assert np.array_equal(maxima, logits.max(axis=1))
 
 

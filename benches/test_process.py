@@ -5,8 +5,9 @@ from __future__ import annotations
 import subprocess
 import sys
 
-import footprint
 import pytest
+
+import footprint
 
 TIMED_IMPORT = "from time import perf_counter as t; s = t(); import {}; print(t() - s)"
 

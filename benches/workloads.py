@@ -20,7 +20,7 @@ def title(name):
     """Return how tables name a workload, such as "A, 50,000 x 1000"."""
     n, k = SHAPES[name]
     letter = f"{name}, " if len(name) == 1 else ""
-    return f"{letter}{n:,} x {k}"
+    return f"{letter}{n:,} x {k:,}" if k >= 10_000 else f"{letter}{n:,} x {k}"
 
 
 @lru_cache(maxsize=2)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import subprocess
 import sys
 
-import footprint
 import pytest
+
+import footprint
 
 MEGABYTE = 2**20
 BAR = 16 * MEGABYTE

@@ -7,8 +7,6 @@ APS scores from NumPy, whose time is counted.
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 import numpy_forms
 import pytest
@@ -16,6 +14,8 @@ from workloads import title, workload
 
 import tightset as ts
 
+# What other libraries warn of is theirs.
+pytestmark = pytest.mark.filterwarnings("ignore")
 ALPHA = 0.1
 WORKLOADS = pytest.mark.parametrize("name", ["A", "B"])
 
@@ -97,9 +97,7 @@ def test_mapie(timed, name):
         classifier.conformalize(p, labels)
         return classifier.predict_set(p, conformity_score_params={"include_last_label": "randomized"})
 
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        _, mask = timed(work(name), "MAPIE", call, share=share, rounds=2, warmups=0)
+    _, mask = timed(work(name), "MAPIE", call, share=share, rounds=2, warmups=0)
     check(mask[:, :, 0], labels)
 
 
@@ -119,7 +117,7 @@ def test_puncc(timed, name):
             return X
 
     def call():
-        predictor = APS(Given(None), train=False)
+        predictor = APS(Given(None, is_trained=True), train=False)
         predictor.fit(X_calib=p, y_calib=labels)
         return predictor.predict(p, alpha=ALPHA)[1]
 
