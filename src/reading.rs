@@ -45,6 +45,8 @@ fn maxima_rows<F: Float, R: Rows<F>>(rows: &R, range: Range<usize>, out: &mut [F
     Ok(())
 }
 
+/// Lanes are folded in halves: in a chain each comparison would wait for the one before, which for short
+/// rows takes longer than reading them.
 #[inline(always)]
 fn largest<F: Float>(row: &[F]) -> F {
     let (whole, rest) = row.as_chunks::<LANES>();
@@ -57,8 +59,10 @@ fn largest<F: Float>(row: &[F]) -> F {
                 wide[lane] = chunk[lane].larger(wide[lane]);
             }
         }
-        for lane in 0..LANES {
-            lanes[lane % FEW] = wide[lane].larger(lanes[lane % FEW]);
+        for chunk in wide.as_chunks::<FEW>().0 {
+            for lane in 0..FEW {
+                lanes[lane] = chunk[lane].larger(lanes[lane]);
+            }
         }
     }
     for chunk in few {
@@ -67,10 +71,15 @@ fn largest<F: Float>(row: &[F]) -> F {
         }
     }
     let mut top = F::NEG_INFINITY;
-    for &z in rest.iter().chain(&lanes) {
+    for &z in rest {
         top = z.larger(top);
     }
-    top
+    let mut half = [F::NEG_INFINITY; FEW / 2];
+    for lane in 0..FEW / 2 {
+        half[lane] = lanes[lane].larger(lanes[lane + FEW / 2]);
+    }
+    let (even, odd) = (half[0].larger(half[2]), half[1].larger(half[3]));
+    top.larger(even.larger(odd))
 }
 
 #[cfg(test)]
