@@ -66,16 +66,16 @@ bench-peers: $(PEERS)/built ## time plain APS beside TorchCP, MAPIE, puncc and c
 	$(PEERS)/bin/python -m pytest benches/peers $(TIMED) --benchmark-json=.benchmarks/peers.raw.json
 	$(PEERS)/bin/python benches/report.py
 
-bench-compare: ## compare the last two runs of make bench, or OLD=file NEW=file
-	@$(PYTHON) benches/compare.py "$(OLD)" "$(NEW)"
+bench-compare: $(VENV)/ready ## compare the last two runs of make bench, or OLD=file NEW=file
+	@$(BIN)/python benches/compare.py "$(OLD)" "$(NEW)"
 
 bench-plot: $(VENV)/ready ## draw time against n and against K to docs/images/speed.svg
 	$(BIN)/maturin develop --release --quiet
 	@rm -f $(VENV)/built
 	$(BIN)/python benches/plot.py
 
-bench-readme: ## put the tables of the last make bench into the README
-	$(PYTHON) benches/readme.py
+bench-readme: $(VENV)/ready ## put the tables of the last make bench into the README
+	$(BIN)/python benches/readme.py
 
 bench-kernels: ## time kernels of the core by themselves, at each instruction set that this machine has
 	for level in scalar avx2 avx512; do TIGHTSET_SIMD=$$level cargo bench --bench kernels || exit 1; done

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -13,6 +14,12 @@ import tightset as ts
 sys.path.insert(0, str(Path(__file__).parent))
 
 THREADS = 2
+LOAD_BEFORE = os.getloadavg()[0]
+
+
+def pytest_benchmark_update_machine_info(machine_info):
+    """Keep how busy the machine was with other things: times of a busy one say little."""
+    machine_info["load_before"] = LOAD_BEFORE
 
 
 @pytest.fixture(autouse=True)

@@ -51,7 +51,7 @@ class Results:
             "entries": [asdict(e) for e in self.entries.values()],
         }
         text = json.dumps(content, indent=1) + "\n"
-        dated = FOLDER / f"{max(self.taken.values())}.json"
+        dated = FOLDER / f"{max(self.taken.values()).split()[0]}.json"
         for path in (LAST, dated):
             path.write_text(text)
         return dated
@@ -68,6 +68,8 @@ def from_parts():
         taken[part] = raw["datetime"][:19].replace(":", "-")
         cpu = raw["machine_info"]["cpu"]
         machine = f"{cpu.get('brand_raw', machine)}, {cpu.get('count', '?')} threads"
+        load = raw["machine_info"].get("load_before")
+        taken[part] += "" if load is None else f" at load {load:.1f}"
         entries += [_entry(bench) for bench in raw["benchmarks"]]
     if not entries:
         message = f"there are no results in {FOLDER}: run make bench"
