@@ -3,14 +3,17 @@ PYTHON ?= python3
 VENV := .venv
 PEERS := .venv-peers
 BIN := $(VENV)/bin
+# Calls are timed once each, without the table of pytest-benchmark: ours is printed after.
+TIMED := --benchmark-enable --benchmark-only --benchmark-quiet -q -o addopts="-ra" -o timeout=900
 SOURCES := Cargo.toml Cargo.lock pyproject.toml $(shell find src -name '*.rs')
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help run test test-rust test-python test-slow test-peers lint format bench clean
+.PHONY: help run test test-rust test-python test-slow test-peers lint format clean
+.PHONY: bench bench-calls bench-peers bench-compare bench-plot bench-readme bench-kernels
 .DEFAULT_GOAL := help
 
 help: ## show this list
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
 
 run: $(VENV)/built ## calibrate a small real classifier and print what several recipes give
 	$(BIN)/python examples/digits.py
@@ -24,7 +27,7 @@ test-rust: ## test the core, with and without threads; needs no Python
 test-python: $(VENV)/built ## test the package
 	$(BIN)/python -m pytest -n 2
 
-test-slow: $(VENV)/built ## run the long statistical tests
+test-slow: $(VENV)/built ## run the long statistical tests, and those that take much memory
 	$(BIN)/python -m pytest -n 2 -m slow
 
 test-peers: $(PEERS)/built ## compare with TorchCP, MAPIE and puncc in an environment of its own
@@ -46,12 +49,36 @@ format: $(VENV)/ready ## rewrite the sources in the project's format
 	$(BIN)/ruff check --fix-only .
 	$(BIN)/ruff format .
 
-bench: $(VENV)/ready ## time whole calls beside NumPy, with the release build; prints a table of ratios
+bench: bench-calls ## time calls beside NumPy, and beside peers where make bench-peers has run once; writes benches/results.md
+	@if [ -e $(PEERS)/built ]; then $(MAKE) --no-print-directory bench-peers; \
+	else echo "without the peers: make bench-peers sets up their environment"; $(BIN)/python benches/report.py; fi
+
+bench-calls: $(VENV)/ready
 	$(BIN)/maturin develop --release --quiet
 	@rm -f $(VENV)/built # the next test builds its own again
 	@mkdir -p .benchmarks
-	$(BIN)/python -m pytest benches --benchmark-enable --benchmark-only -q -o timeout=600 \
-	  --benchmark-columns=min,median,rounds --benchmark-json=.benchmarks/last.json
+	$(BIN)/python -m pytest benches --ignore=benches/peers $(TIMED) --benchmark-json=.benchmarks/calls.raw.json
+
+bench-peers: $(PEERS)/built ## time plain APS beside TorchCP, MAPIE, puncc and crepes
+	. $(PEERS)/bin/activate && maturin develop --release --quiet
+	@rm -f $(VENV)/built
+	@mkdir -p .benchmarks
+	$(PEERS)/bin/python -m pytest benches/peers $(TIMED) --benchmark-json=.benchmarks/peers.raw.json
+	$(PEERS)/bin/python benches/report.py
+
+bench-compare: $(VENV)/ready ## compare the last two runs of make bench, or OLD=file NEW=file
+	@$(BIN)/python benches/compare.py "$(OLD)" "$(NEW)"
+
+bench-plot: $(VENV)/ready ## draw time against n and against K to docs/images/speed.svg
+	$(BIN)/maturin develop --release --quiet
+	@rm -f $(VENV)/built
+	$(BIN)/python benches/plot.py
+
+bench-readme: $(VENV)/ready ## put the tables of the last make bench into the README
+	$(BIN)/python benches/readme.py
+
+bench-kernels: ## time kernels of the core by themselves, at each instruction set that this machine has
+	for level in scalar avx2 avx512; do TIGHTSET_SIMD=$$level cargo bench --bench kernels || exit 1; done
 
 clean: ## remove what the targets above made
 	rm -rf $(VENV) $(PEERS) target

@@ -1,10 +1,32 @@
-"""The workloads, and the same computations in NumPy."""
+"""The workloads: their shapes and their logits."""
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 
-SHAPES = {"A": (50_000, 1000), "B": (1_000_000, 10), "C": (200_000, 100)}
+SHAPES = {
+    "A": (50_000, 1000),
+    "B": (1_000_000, 10),
+    "C": (200_000, 100),
+    "D": (2_000, 128_000),
+    "small": (10_000, 100),
+    "large": (1_000_000, 100),
+}
+
+
+def title(name):
+    """Return how tables name a workload, such as "A, 50,000 x 1000"."""
+    n, k = SHAPES[name]
+    letter = f"{name}, " if len(name) == 1 else ""
+    return f"{letter}{n:,} x {k:,}" if k >= 10_000 else f"{letter}{n:,} x {k}"
+
+
+@lru_cache(maxsize=2)
+def workload(name):
+    """Logits and labels of a named workload; the last two are kept."""
+    return logits_and_labels(*SHAPES[name])
 
 
 def logits_and_labels(n, k, seed=0):
@@ -20,39 +42,12 @@ def logits_and_labels(n, k, seed=0):
     return logits, labels
 
 
-def textbook(logits, labels):
-    """Entropy-reweighted APS score of the label with softmax, argsort and cumsum."""
-    p = np.exp(logits - logits.max(axis=1, keepdims=True))
-    p /= p.sum(axis=1, keepdims=True)
-    h = -(p * np.log(np.maximum(p, 1e-38))).sum(axis=1, keepdims=True)
-    z = logits / np.maximum(h, 1e-30)
-    p = np.exp(z - z.max(axis=1, keepdims=True))
-    p /= p.sum(axis=1, keepdims=True)
-    order = np.argsort(-p, axis=1)
-    cumulated = np.cumsum(np.take_along_axis(p, order, 1), axis=1)
-    rank = (order == labels[:, np.newaxis]).argmax(axis=1)
-    rows = np.arange(len(labels))
-    return cumulated[rows, rank] - 0.5 * p[rows, labels]
+def in_layout(logits, layout):
+    """Return the logits in another dtype, or in Fortran order."""
+    if layout == "fortran":
+        return np.asfortranarray(logits)
+    if layout == "bfloat16":
+        import ml_dtypes
 
-
-def best_numpy(logits, labels):
-    """The same without a sort: in place, float32, one masked sum."""
-    rows = np.arange(len(labels))
-    e = logits - logits.max(axis=1, keepdims=True)
-    d = e.copy()
-    np.exp(e, out=e)
-    total = e.sum(axis=1)
-    h = np.log(total) - np.einsum("ij,ij->i", e, d) / total
-    d *= (1 / np.maximum(h, 1e-30))[:, np.newaxis]
-    np.exp(d, out=d)
-    own = d[rows, labels].copy()
-    above = np.einsum("ij,ij->i", d, d > own[:, np.newaxis])
-    return (above + 0.5 * own) / d.sum(axis=1)
-
-
-def textbook_sets(logits, threshold):
-    """Sizes of plain APS sets with softmax, argsort and cumsum."""
-    p = np.exp(logits - logits.max(axis=1, keepdims=True))
-    p /= p.sum(axis=1, keepdims=True)
-    ordered = -np.sort(-p, axis=1)
-    return (np.cumsum(ordered, axis=1) - 0.5 * ordered <= threshold).sum(axis=1)
+        return logits.astype(ml_dtypes.bfloat16)
+    return logits.astype(layout)

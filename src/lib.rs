@@ -40,9 +40,12 @@ mod float;
 mod group;
 mod kernel;
 mod masses;
+#[doc(hidden)]
+pub mod probe;
 mod pvalue;
 mod quantile;
 mod ranked_masses;
+mod reading;
 mod row;
 mod rows;
 mod score;

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import operator
 import warnings
-from decimal import Decimal
 from numbers import Real
 from typing import Any, TypeAlias, TypeVar
 
@@ -202,6 +201,8 @@ def as_alphas(alpha: object, confidence_level: object) -> tuple[list[float], boo
         raise ValueError(message)
     levels = [as_alpha(v, name) for v in values]
     if name == "confidence_level":
+        from decimal import Decimal  # here, or `import tightset` would pay for it
+
         # In decimal, so that 0.9 asks for 0.1 and not for 0.09999999999999998.
         levels = [float(1 - Decimal(repr(level))) for level in levels]
         if 1.0 in levels:

@@ -12,12 +12,10 @@ import binascii
 import json
 import math
 import os
-import secrets
 from dataclasses import asdict
 from functools import reduce
 from itertools import pairwise
 from operator import or_
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -35,12 +33,14 @@ _LARGEST_FILE = 2**32
 
 def save(predictor: Predictor, path: str | os.PathLike[str], *, score_table: bool) -> None:
     """Write the predictor beside its destination, then move it there in one step."""
+    from pathlib import Path  # here, or `import tightset` would pay for it
+
     text = json.dumps(_document(predictor, score_table=score_table), indent=2, allow_nan=False)
     target = Path(path)
     if not target.parent.is_dir():
         message = f"the folder of {target} does not exist"
         raise FileNotFoundError(message)
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(8)}")
+    temporary = target.with_name(f".{target.name}.{os.urandom(8).hex()}")
     handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as file:
@@ -71,6 +71,8 @@ def load(path: str | os.PathLike[str]) -> Predictor:
     ...     ts.load(f"{folder}/predictor.json") == predictor
     True
     """
+    from pathlib import Path
+
     source = Path(path)
     size = source.stat().st_size
     if size > _LARGEST_FILE:

@@ -86,7 +86,7 @@ class CalibrationRows:
         lo: NDArray[np.float64],
         hi: NDArray[np.float64],
     ) -> SetCounts:
-        """Counts of the sets between two thresholds each, both of shape (candidates, levels)."""
+        """Count the sets between two thresholds each, both of shape (candidates, levels)."""
         n = len(self) if rows is None else len(rows)
         counts = np.empty((*hi.shape, 4), dtype=np.int64)
         for part in self._groups(len(candidates), n, len(candidates), "set sizes"):

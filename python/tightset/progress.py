@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from types import TracebackType
+from typing import Self
 
 _WIDTH = 30
 _PATIENCE = 1.0
@@ -22,7 +23,7 @@ class Progress:
         self._is_drawn = False
         self.is_shown = sys.stderr is not None and sys.stderr.isatty()
 
-    def __enter__(self) -> Progress:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(

@@ -15,6 +15,7 @@ use super::enter::{Interrupt, enter};
 use crate::batch::{self, Measure};
 use crate::counts::Bracket;
 use crate::error::Error;
+use crate::reading;
 use crate::scoring::{Reweight, Scale, Score, Scoring};
 use crate::selected::Survivor;
 use crate::sets;
@@ -525,6 +526,25 @@ pub(super) fn set_default_threads(n_threads: Option<usize>) -> PyResult<()> {
 #[pyfunction]
 pub(super) fn simd_level() -> &'static str {
     crate::level().name()
+}
+
+/// Largest logit of each row: a pass that only reads, which benchmarks measure the others by.
+#[pyfunction]
+#[pyo3(name = "_row_maxima", signature = (logits, *, n_threads=None))]
+pub(super) fn row_maxima<'py>(
+    py: Python<'py>,
+    logits: &Bound<'py, PyUntypedArray>,
+    n_threads: Option<usize>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let table = table(logits, &None, false)?;
+    in_computing_type!(table, F => {
+        let out = enter(py, table.elements(), |interrupt| {
+            let mut out = room::<F>(table.len(), 1)?;
+            reading::row_maxima::<F, _>(&table, &plan(n_threads, interrupt), &mut out)?;
+            Ok(out)
+        })?;
+        Ok(out.into_pyarray(py).into_any())
+    })
 }
 
 /// Panics inside a call of the given size, to test that callers get an exception.

@@ -14,7 +14,7 @@ mod _core {
     use super::calls::{
         PyScoring, all_scores, conformal_rank, count_pairs, default_threads, kth_smallest, label_scores,
         mask, order_statistics, p_values, panic_for_tests, permutation, predict_selected_sets, predict_sets,
-        ranks, selected_p_values, set_default_threads, simd_level, softmax, uncertainty,
+        ranks, row_maxima, selected_p_values, set_default_threads, simd_level, softmax, uncertainty,
     };
     #[pymodule_export]
     use super::enter::InternalError;
