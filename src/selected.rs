@@ -6,8 +6,8 @@
 //! have, the candidate is the one that would be selected if (x, y) were one more calibration row. With
 //! `C(q)` the calibration pairs (row, label) with scores up to q, `c(q)` those of the new row, and
 //! `q = clip(S(x, y), lo, hi)` the threshold that the enlarged data would give,
-//! `m_y = argmin_m C_m(q_m) + c_m(q_m)`, the first of equals, and y is in the set iff
-//! `S^{m_y}(x, y) <= hi_{m_y}`.
+//! `m_y = argmin_m w_m (C_m(q_m) + c_m(q_m))`, the first of equals, and y is in the set iff
+//! `S^{m_y}(x, y) <= hi_{m_y}`. The weights `w_m` are fixed before the data are seen, all equal by default.
 //!
 //! Nearly always one candidate wins whatever y is: the others' counts at `lo` are above its count at `hi`.
 //! Then the set is that candidate's own, at the cost of cutting one set a candidate.
@@ -43,6 +43,9 @@ pub struct Survivor {
     pub at_lo: u64,
     /// The scores of the pairs above `lo` and up to `hi`, sorted.
     pub between: Vec<f64>,
+    /// What its counts are multiplied by when candidates are compared, at least 1: a preference fixed before
+    /// the data are seen leaves coverage exact.
+    pub weight: u32,
 }
 
 impl Survivor {
@@ -51,13 +54,22 @@ impl Survivor {
         self.at_lo + self.between.partition_point(|&s| s <= q) as u64
     }
 
+    /// A count as it is compared with those of others.
+    fn weighted(&self, pairs: u64) -> u64 {
+        pairs.saturating_mul(u64::from(self.weight))
+    }
+
     fn check(&self) -> Result<(), Error> {
         let is_sorted = self.between.is_sorted();
         let inside = self.between.iter().all(|&s| self.lo < s && s <= self.hi);
-        if self.lo <= self.hi && is_sorted && inside {
+        if self.lo <= self.hi && is_sorted && inside && self.weight > 0 {
             return Ok(());
         }
-        Err(Error::argument("survivors", "sorted scores between lo and hi", format!("{self:?}")))
+        Err(Error::argument(
+            "survivors",
+            "sorted scores between lo and hi, and a weight",
+            format!("{self:?}"),
+        ))
     }
 }
 
@@ -79,7 +91,7 @@ struct Part {
     labels: Vec<u32>,
     /// The labels of it above `lo`, with their scores.
     between: Vec<(u32, f64)>,
-    /// Pairs up to `lo` and up to `hi`, the row's own among them.
+    /// Pairs up to `lo` and up to `hi`, the row's own among them, weighted.
     at_lo: u64,
     at_hi: u64,
     /// Whether some label may select it.
@@ -92,7 +104,7 @@ impl Part {
         if let Some(&(_, score)) = self.between.iter().find(|pair| pair.0 == label) {
             let own = self.between.iter().filter(|pair| pair.1 <= score).count() as u64;
             let within = (self.labels.len() - self.between.len()) as u64;
-            return survivor.pairs(score) + within + own;
+            return survivor.weighted(survivor.pairs(score) + within + own);
         }
         if self.labels.contains(&label) { self.at_lo } else { self.at_hi }
     }
@@ -137,8 +149,9 @@ impl<F: Float> Vote<F> {
                 }
             });
             let size = part.labels.len() as u64;
-            part.at_lo = survivors[m].at_lo + size - part.between.len() as u64;
-            part.at_hi = survivors[m].at_lo + survivors[m].between.len() as u64 + size;
+            let (survivor, between) = (&survivors[m], part.between.len() as u64);
+            part.at_lo = survivor.weighted(survivor.at_lo + size - between);
+            part.at_hi = survivor.weighted(survivor.at_lo + survivor.between.len() as u64 + size);
             smallest = smallest.min(part.at_hi);
         }
         for part in &mut self.parts {

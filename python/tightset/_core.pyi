@@ -122,7 +122,7 @@ def predict_sets(
 ) -> tuple[NDArray[np.int64], NDArray[np.int32]]: ...
 def predict_selected_sets(
     logits: NDArray[Any],
-    survivors: Sequence[tuple[Scoring, float, float, int, NDArray[np.float64]]],
+    survivors: Sequence[tuple[Scoring, float, float, int, NDArray[np.float64], int]],
     *,
     allow_empty: bool,
     seed: int,
@@ -133,7 +133,7 @@ def predict_selected_sets(
 ) -> tuple[NDArray[np.int64], NDArray[np.int32]]: ...
 def selected_p_values(
     logits: NDArray[Any],
-    survivors: Sequence[tuple[Scoring, float, float, int, NDArray[np.float64]]],
+    survivors: Sequence[tuple[Scoring, float, float, int, NDArray[np.float64], int]],
     sorted_scores: Sequence[NDArray[np.float64]],
     *,
     seed: int,

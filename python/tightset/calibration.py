@@ -237,7 +237,7 @@ def _candidates(choice: Choice, thresholds: Sequence[float]) -> tuple[Candidate,
     if not choice.brackets:
         return (Candidate(choice.scorings[0], thresholds[0]),)
     return tuple(
-        Candidate(scoring, threshold, bracket.lo, bracket.pairs_at_lo, bracket.between)
+        Candidate(scoring, threshold, bracket.lo, bracket.pairs_at_lo, bracket.between, bracket.weight)
         for scoring, threshold, bracket in zip(choice.scorings, thresholds, choice.brackets, strict=True)
     )
 

@@ -32,11 +32,14 @@ class Bracketed:
         Pairs of a calibration row and a label with scores up to `lo`.
     between
         The scores of the pairs above `lo` and up to the threshold, sorted.
+    weight
+        What its counts are multiplied by before they are compared.
     """
 
     lo: float
     pairs_at_lo: int
     between: tuple[float, ...]
+    weight: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,13 +47,17 @@ class Selected:
     """The outcome for one level; brackets are left out where one candidate survives."""
 
     sizes: NDArray[np.float64]
+    chosen: int
     thresholds: NDArray[np.float64]
     survivors: tuple[int, ...]
     brackets: tuple[Bracketed, ...]
 
 
 def select_exactly(
-    candidates: Sequence[Scoring], rows: CalibrationRows, alphas: Sequence[float]
+    candidates: Sequence[Scoring],
+    handicaps: NDArray[np.float64],
+    rows: CalibrationRows,
+    alphas: Sequence[float],
 ) -> list[Selected | None]:
     """Return, for each level, the candidates that some new row may choose.
 
@@ -70,18 +77,33 @@ def select_exactly(
     for column, i in enumerate(feasible):
         if np.isinf(hi[:, column]).all():
             continue
+        weights = _weights(handicaps, n, alphas[i])
         # Adding a row adds at most K pairs: who has more up to lo than another up to hi never wins.
-        least = counts.pairs[:, column].min() + rows.n_labels
-        survivors = np.flatnonzero(counts.pairs_at_lo[:, column] <= least)
+        most = (counts.pairs[:, column] + rows.n_labels) * weights
+        at_lo = counts.pairs_at_lo[:, column]
+        survivors = np.flatnonzero(at_lo * weights <= most.min())
         outcome[i] = Selected(
             sizes=counts.pairs[:, column] / n,
+            chosen=int((counts.pairs[:, column] * weights).argmin()),
             thresholds=hi[:, column],
             survivors=tuple(survivors.tolist()),
-            brackets=_brackets(
-                candidates, rows, survivors, lo[:, column], hi[:, column], counts.pairs_at_lo[:, column]
-            ),
+            brackets=_brackets(candidates, rows, survivors, lo[:, column], hi[:, column], at_lo, weights),
         )
     return outcome
+
+
+_ONE = 2**16
+
+
+def _weights(handicaps: NDArray[np.float64], n: int, alpha: float) -> NDArray[np.int64]:
+    """Return what counts are multiplied by, in integers so that comparisons are exact.
+
+    About n alpha scores lie beyond a threshold, so sizes are known up to a share of 1 / sqrt(n alpha), and
+    that is the unit of a handicap. It depends on nothing else of the data, as exact coverage needs.
+    """
+    if not handicaps.any():
+        return np.ones(len(handicaps), dtype=np.int64)
+    return np.round(_ONE * (1 + handicaps / np.sqrt(n * alpha))).astype(np.int64)
 
 
 def _brackets(
@@ -91,11 +113,12 @@ def _brackets(
     lo: NDArray[np.float64],
     hi: NDArray[np.float64],
     pairs_at_lo: NDArray[np.int64],
+    weights: NDArray[np.int64],
 ) -> tuple[Bracketed, ...]:
     if len(survivors) == 1:
         return ()
     between = rows.scores_between([candidates[m] for m in survivors], lo[survivors], hi[survivors])
     return tuple(
-        Bracketed(float(lo[m]), int(pairs_at_lo[m]), tuple(scores.tolist()))
+        Bracketed(float(lo[m]), int(pairs_at_lo[m]), tuple(scores.tolist()), int(weights[m]))
         for m, scores in zip(survivors, between, strict=True)
     )

@@ -34,10 +34,11 @@ class Candidate:
     ----------
     scoring, threshold
         A label is in this candidate's set when its ranked score is at most the threshold.
-    lo, pairs_at_lo, between
+    lo, pairs_at_lo, between, weight
         With several candidates in use, what a label needs to choose one of them: the calibration score
         before the threshold, the number of pairs of a calibration row and a label with scores up to it,
-        and the sorted scores of the pairs above it and up to the threshold. None and empty with one.
+        the sorted scores of the pairs above it and up to the threshold, and what counts are multiplied
+        by before they are compared.
     """
 
     scoring: Scoring
@@ -45,6 +46,7 @@ class Candidate:
     lo: float | None = None
     pairs_at_lo: int | None = None
     between: tuple[float, ...] = ()
+    weight: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,12 +214,12 @@ class Predictor:
             raise ValueError(message)
         return _core.selected_p_values(array, self._survivors(), list(self.calibration_scores), **settings)
 
-    def _survivors(self) -> list[tuple[_core.Scoring, float, float, int, NDArray[np.float64]]]:
+    def _survivors(self) -> list[tuple[_core.Scoring, float, float, int, NDArray[np.float64], int]]:
         found = []
         for c in self.candidates:
             assert c.lo is not None, "several candidates come with their brackets"
             assert c.pairs_at_lo is not None, "several candidates come with their brackets"
-            found.append((c.scoring.core, c.lo, c.threshold, c.pairs_at_lo, np.array(c.between)))
+            found.append((c.scoring.core, c.lo, c.threshold, c.pairs_at_lo, np.array(c.between), c.weight))
         return found
 
     def scores(

@@ -75,6 +75,7 @@ class Recipe:
     reweight: tuple[Entropy | None, ...]
     temperature: tuple[float, ...] | Literal["auto"]
     selection: Selection | None
+    handicap: float
     joined: tuple[Recipe, ...]
 
     def __init__(
@@ -83,6 +84,8 @@ class Recipe:
         reweight: object = None,
         temperature: object = 1.0,
         selection: Selection | None = None,
+        *,
+        handicap: float = 0.0,
     ) -> None:
         if selection is not None and selection not in _SELECTIONS:
             names = ", ".join(repr(name) for name in _SELECTIONS)
@@ -93,6 +96,7 @@ class Recipe:
         assign(self, "reweight", tuple(as_reweight(r) for r in _each(reweight, "reweight")))
         assign(self, "temperature", _temperatures(temperature))
         assign(self, "selection", selection)
+        assign(self, "handicap", as_number(handicap, "handicap"))
         assign(self, "joined", ())
         candidates = self.candidates  # refuses combinations that have no meaning
         if selection is None and len(candidates) > 1:
@@ -120,19 +124,28 @@ class Recipe:
                 f"got {self.selection!r} and {other.selection!r}"
             )
             raise ValueError(message)
-        joined = Recipe(self.score, self.reweight, self.temperature, self.selection)
+        joined = self.parts[0]
         object.__setattr__(joined, "joined", (*self.joined, *other.parts))
         return joined
 
     @property
     def parts(self) -> tuple[Recipe, ...]:
         """The recipes that were joined, each with its own score, reweighting and temperature."""
-        own = Recipe(self.score, self.reweight, self.temperature, self.selection)
+        own = Recipe(
+            self.score, self.reweight, self.temperature, self.selection, handicap=self.handicap
+        )
         return (own, *self.joined)
+
+    @property
+    def handicaps(self) -> tuple[float, ...]:
+        """The handicap of each candidate."""
+        return tuple(part.handicap for part in self.parts for _ in part.candidates)
 
     def with_selection(self, selection: Selection) -> Recipe:
         """Return the same candidates under another selection."""
-        parts = [Recipe(r.score, r.reweight, r.temperature, selection) for r in self.parts]
+        parts = [
+            Recipe(r.score, r.reweight, r.temperature, selection, handicap=r.handicap) for r in self.parts
+        ]
         return reduce(or_, parts)
 
 
@@ -170,7 +183,7 @@ def _selected(score: str) -> Callable[[], Recipe]:
 def _tightest() -> Recipe:
     from tightset.tightest import CANDIDATES
 
-    return reduce(or_, (Recipe(*product_of, "modsel") for product_of in CANDIDATES))
+    return reduce(or_, (Recipe(*c, "modsel", handicap=handicap) for handicap, *c in CANDIDATES))
 
 
 _RECIPES: dict[str, Callable[[], Recipe]] = {

@@ -53,7 +53,7 @@ def choose(
         return [Choice(candidates, None) for _ in alphas]
     assert selection is not None, "Recipe asks for a selection among several candidates"
     if selection == "modsel":
-        return _by_modsel(candidates, rows, alphas)
+        return _by_modsel(recipe, rows, alphas)
     fitting, sizing, calibrating = _parts(selection, rows)
     ranks = [_core.conformal_rank(len(fitting), alpha) for alpha in alphas]
     feasible = [i for i, rank in enumerate(ranks) if rank <= len(fitting) and len(sizing)]
@@ -84,11 +84,9 @@ def choose(
     return choices
 
 
-def _by_modsel(
-    candidates: tuple[Scoring, ...], rows: CalibrationRows, alphas: Sequence[float]
-) -> list[Choice]:
-    choices = []
-    for found in select_exactly(candidates, rows, alphas):
+def _by_modsel(recipe: Recipe, rows: CalibrationRows, alphas: Sequence[float]) -> list[Choice]:
+    candidates, choices = recipe.candidates, []
+    for found in select_exactly(candidates, np.array(recipe.handicaps), rows, alphas):
         if found is None:
             choices.append(Choice(candidates[:1], None))
             continue
@@ -96,7 +94,7 @@ def _by_modsel(
             candidates=candidates,
             sizes=found.sizes,
             thresholds=found.thresholds,
-            chosen=int(found.sizes.argmin()),
+            chosen=found.chosen,
             survivors=found.survivors,
             objective="size",
         )

@@ -30,27 +30,31 @@ def limits(temperatures: tuple[float, ...]) -> tuple[float, ...]:
     return (0.0, *temperatures, INF)
 
 
+PLAIN, REWEIGHTED, OTHER = 0.1, 0.15, 0.2
+
 _RAPS = tuple(RAPS(penalty, k_reg) for k_reg in (1, 2, 5) for penalty in (0.001, 0.01, 0.1, 0.3))
 _SAPS = tuple(SAPS(weight) for weight in (0.05, 0.1, 0.2, 0.5))
 _MIXED = tuple(MIXED(weight) for weight in (0.1, 0.25, 0.5, 1.0, 2.0))
 
-# Scores, reweightings and temperatures; each entry is a product.
+# Handicap (see `Recipe`), scores, reweightings and temperatures; each entry is a product.
 CANDIDATES = (
-    (("thr", "aps"), (None,), "auto"),
-    (("thr",), MILD, limits(octaves(-2, 5))),
-    (("thr",), STRONG, limits(octaves(0, 9))),
-    (("aps",), MILD, limits(octaves(-4, 3))),
-    (("aps",), STRONG, limits(octaves(-2, 9))),
-    (_MIXED, (None,), octaves(-1, 4, steps=2)),
-    (_MIXED[1::2], MILD, octaves(-1, 4)),
-    (_MIXED[1::2], STRONG, octaves(1, 8)),
-    (("rank",), (None,), octaves(-3, 6)),
-    (("rank",), MILD, (1.0, 4.0, 16.0)),
-    (("rank",), STRONG, (4.0, 16.0, 64.0)),
-    (_RAPS, (None,), (0.0625, 0.25, 0.5, 1.0, 2.0)),
-    ((_RAPS[6], _RAPS[9]), MILD, (0.25, 1.0)),
-    ((_RAPS[6], _RAPS[9]), STRONG, (1.0, 16.0)),
-    (_SAPS, (None,), (0.5, 1.0, 2.0, 4.0, 8.0)),
-    (_SAPS[2:], MILD, (1.0, 4.0)),
-    (_SAPS[2:], STRONG, (4.0, 16.0)),
+    (0.0, ("thr",), (None,), (1.0,)),
+    (PLAIN, ("thr",), (None,), "auto"),
+    (PLAIN, _MIXED, (None,), octaves(-1, 4, steps=2)),
+    (REWEIGHTED, ("thr",), MILD, limits(octaves(-2, 5))),
+    (REWEIGHTED, ("thr",), STRONG, limits(octaves(0, 9))),
+    (REWEIGHTED, _MIXED[1::2], MILD, octaves(-1, 4)),
+    (REWEIGHTED, _MIXED[1::2], STRONG, octaves(1, 8)),
+    (OTHER, ("aps",), (None,), "auto"),
+    (OTHER, ("aps",), MILD, limits(octaves(-4, 3))),
+    (OTHER, ("aps",), STRONG, limits(octaves(-2, 9))),
+    (OTHER, ("rank",), (None,), octaves(-3, 6)),
+    (OTHER, ("rank",), MILD, (1.0, 4.0, 16.0)),
+    (OTHER, ("rank",), STRONG, (4.0, 16.0, 64.0)),
+    (OTHER, _RAPS, (None,), (0.0625, 0.25, 0.5, 1.0, 2.0)),
+    (OTHER, (_RAPS[6], _RAPS[9]), MILD, (0.25, 1.0)),
+    (OTHER, (_RAPS[6], _RAPS[9]), STRONG, (1.0, 16.0)),
+    (OTHER, _SAPS, (None,), (0.5, 1.0, 2.0, 4.0, 8.0)),
+    (OTHER, _SAPS[2:], MILD, (1.0, 4.0)),
+    (OTHER, _SAPS[2:], STRONG, (4.0, 16.0)),
 )

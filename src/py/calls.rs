@@ -337,13 +337,13 @@ pub(super) fn predict_sets<'py>(
     Ok((Array1::from_vec(sets.offsets).into_pyarray(py), Array1::from_vec(sets.labels).into_pyarray(py)))
 }
 
-/// A candidate that rows may select: its scoring, lo, hi, pairs up to lo, and the scores between.
-type PySurvivor<'py> = (PyRef<'py, PyScoring>, f64, f64, u64, PyReadonlyArray1<'py, f64>);
+/// A candidate that rows may select: its scoring, lo, hi, pairs up to lo, the scores between, its weight.
+type PySurvivor<'py> = (PyRef<'py, PyScoring>, f64, f64, u64, PyReadonlyArray1<'py, f64>, u32);
 
 fn survivors(found: &[PySurvivor<'_>]) -> PyResult<Vec<Survivor>> {
-    let each = found.iter().map(|(scoring, lo, hi, at_lo, between)| {
+    let each = found.iter().map(|(scoring, lo, hi, at_lo, between, weight)| {
         let between = contiguous("between", between)?.to_vec();
-        Ok(Survivor { scoring: scoring.0, lo: *lo, hi: *hi, at_lo: *at_lo, between })
+        Ok(Survivor { scoring: scoring.0, lo: *lo, hi: *hi, at_lo: *at_lo, between, weight: *weight })
     });
     each.collect()
 }
