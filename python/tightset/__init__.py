@@ -14,6 +14,7 @@ probability:
 PredictionSets(1000 rows, 5 labels, mean size 1.321)
 """
 
+from tightset import datasets
 from tightset._core import VERSION as __version__
 from tightset._core import InternalError
 from tightset._inputs import ProbabilitiesWarning
@@ -50,6 +51,7 @@ __all__ = [
     "calibrate",
     "conformal_rank",
     "conformal_threshold",
+    "datasets",
     "entropy",
     "get_num_threads",
     "gini",
