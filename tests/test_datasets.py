@@ -15,7 +15,7 @@ import tightset as ts
 
 FOLDER = Path(ts.datasets.__file__).parent
 NAMES = ts.datasets.names()
-SHAPES = {"mnist": (10_000, 10), "fashion-mnist": (10_000, 10), "carer": (2_000, 6)}
+SHAPES = {"mnist": (10_000, 10), "fashion-mnist": (10_000, 10), "ag-news": (7_600, 4), "carer": (2_000, 6)}
 
 
 @pytest.fixture(scope="module", params=NAMES)
@@ -88,7 +88,7 @@ def test_nothing_can_be_changed_by_accident(data):
 def test_unknown_names_are_refused(name):
     with pytest.raises(ValueError) as caught:
         ts.datasets.load(name)
-    known = "'mnist', 'fashion-mnist', 'carer'"
+    known = "'mnist', 'fashion-mnist', 'ag-news', 'carer'"
     assert str(caught.value) == f"name is {name!r}, but the data sets are {known}"
 
 

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 __all__ = ["Dataset", "load", "names"]
 
 _FOLDER = Path(__file__).parent
-_NAMES = ("mnist", "fashion-mnist", "carer")
+_NAMES = ("mnist", "fashion-mnist", "ag-news", "carer")
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +68,7 @@ def names() -> tuple[str, ...]:
     --------
     >>> import tightset as ts
     >>> ts.datasets.names()
-    ('mnist', 'fashion-mnist', 'carer')
+    ('mnist', 'fashion-mnist', 'ag-news', 'carer')
     """
     return _NAMES
 
