@@ -14,6 +14,7 @@ probability:
 PredictionSets(1000 rows, 5 labels, mean size 1.421)
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from tightset._core import VERSION as __version__
@@ -32,7 +33,7 @@ from tightset.uncertainty import entropy, gini, margin, softmax
 from tightset.warning_kinds import ProbabilitiesWarning, SmallCalibrationWarning
 
 if TYPE_CHECKING:
-    from tightset import metrics
+    from tightset import datasets, metrics
 
 __all__ = [
     "APS",
@@ -56,6 +57,7 @@ __all__ = [
     "calibrate",
     "conformal_rank",
     "conformal_threshold",
+    "datasets",
     "entropy",
     "get_num_threads",
     "gini",
@@ -69,12 +71,12 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    # Metrics are imported by those who use them.
-    if name == "metrics":
-        import tightset.metrics as metrics
+_IMPORTED_ON_USE = ("datasets", "metrics")
 
-        return metrics
+
+def __getattr__(name: str) -> Any:
+    if name in _IMPORTED_ON_USE:
+        return import_module(f"tightset.{name}")
     message = f"module 'tightset' has no attribute {name!r}"
     raise AttributeError(message)
 

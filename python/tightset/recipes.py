@@ -131,9 +131,7 @@ class Recipe:
     @property
     def parts(self) -> tuple[Recipe, ...]:
         """The recipes that were joined, each with its own score, reweighting and temperature."""
-        own = Recipe(
-            self.score, self.reweight, self.temperature, self.selection, handicap=self.handicap
-        )
+        own = Recipe(self.score, self.reweight, self.temperature, self.selection, handicap=self.handicap)
         return (own, *self.joined)
 
     @property
