@@ -98,12 +98,15 @@ _ONE = 2**16
 def _weights(handicaps: NDArray[np.float64], n: int, alpha: float) -> NDArray[np.int64]:
     """Return what counts are multiplied by, in integers so that comparisons are exact.
 
-    About n alpha scores lie beyond a threshold, so sizes are known up to a share of 1 / sqrt(n alpha), and
-    that is the unit of a handicap. It depends on nothing else of the data, as exact coverage needs.
+    About n alpha scores lie beyond a threshold: sizes are known up to a share of 1 / sqrt(n alpha), and
+    those at neighbouring thresholds, between which a new row moves, differ by a share near 1 / (n alpha).
+    The unit of a handicap is the first and four times the second. It depends on nothing else of the data, as
+    exact coverage needs.
     """
     if not handicaps.any():
         return np.ones(len(handicaps), dtype=np.int64)
-    return np.round(_ONE * (1 + handicaps / np.sqrt(n * alpha))).astype(np.int64)
+    beyond = n * alpha
+    return np.round(_ONE * (1 + handicaps * (beyond**-0.5 + 4 / beyond))).astype(np.int64)
 
 
 def _brackets(

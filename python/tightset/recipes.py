@@ -21,6 +21,8 @@ from tightset.scores import Entropy, Score, Scoring, as_reweight, as_score
 Selection: TypeAlias = Literal["modsel", "held-out", "paper", "released"]
 _SELECTIONS: tuple[Selection, ...] = ("modsel", "held-out", "paper", "released")
 
+_LARGEST_HANDICAP = 100  # weights stay within 32 bits for every n and alpha
+
 _HALF_OCTAVES = tuple(2.0 ** (j / 2) for j in range(-8, 21))
 _OCTAVES = tuple(2.0**j for j in range(-4, 19))
 
@@ -56,6 +58,10 @@ class Recipe:
         on one half with thresholds from the other, final threshold from both; coverage is
         approximate. ``"released"``: the same, final threshold from the first half. None: there is
         one candidate, and all data calibrate it.
+    handicap
+        How much smaller the sets of these candidates must be than those of joined recipes to be selected
+        by ``"modsel"``, as a share in units of ``1 / sqrt(n * alpha) + 4 / (n * alpha)``, n the calibration
+        rows. Fixed before the data are seen, so coverage stays exact.
 
     Examples
     --------
@@ -97,6 +103,9 @@ class Recipe:
         assign(self, "temperature", _temperatures(temperature))
         assign(self, "selection", selection)
         assign(self, "handicap", as_number(handicap, "handicap"))
+        if not 0 <= self.handicap <= _LARGEST_HANDICAP:
+            message = f"handicap must be between 0 and {_LARGEST_HANDICAP}, got {handicap!r}"
+            raise ValueError(message)
         assign(self, "joined", ())
         candidates = self.candidates  # refuses combinations that have no meaning
         if selection is None and len(candidates) > 1:

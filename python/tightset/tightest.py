@@ -30,7 +30,10 @@ def limits(temperatures: tuple[float, ...]) -> tuple[float, ...]:
     return (0.0, *temperatures, INF)
 
 
-PLAIN, REWEIGHTED, OTHER = 0.1, 0.15, 0.2
+# Among hundreds of near equals the smallest on the data is no smaller on new rows, and rows pay for the
+# choice: on 1,540 rows of 77 labels at alpha = 0.01, without handicaps, sets came out 7 % larger than those of
+# plain thr; with these 0.75 %. A candidate that is clearly smaller wins all the same.
+USUAL, PLAIN, OTHER = 0.2, 0.5, 0.8
 
 _RAPS = tuple(RAPS(penalty, k_reg) for k_reg in (1, 2, 5) for penalty in (0.001, 0.01, 0.1, 0.3))
 _SAPS = tuple(SAPS(weight) for weight in (0.05, 0.1, 0.2, 0.5))
@@ -39,12 +42,13 @@ _MIXED = tuple(MIXED(weight) for weight in (0.1, 0.25, 0.5, 1.0, 2.0))
 # Handicap (see `Recipe`), scores, reweightings and temperatures; each entry is a product.
 CANDIDATES = (
     (0.0, ("thr",), (None,), (1.0,)),
+    (USUAL, ("aps", "raps", "saps", "rank"), (None,), (1.0,)),
     (PLAIN, ("thr",), (None,), "auto"),
     (PLAIN, _MIXED, (None,), octaves(-1, 4, steps=2)),
-    (REWEIGHTED, ("thr",), MILD, limits(octaves(-2, 5))),
-    (REWEIGHTED, ("thr",), STRONG, limits(octaves(0, 9))),
-    (REWEIGHTED, _MIXED[1::2], MILD, octaves(-1, 4)),
-    (REWEIGHTED, _MIXED[1::2], STRONG, octaves(1, 8)),
+    (OTHER, ("thr",), MILD, limits(octaves(-2, 5))),
+    (OTHER, ("thr",), STRONG, limits(octaves(0, 9))),
+    (OTHER, _MIXED[1::2], MILD, octaves(-1, 4)),
+    (OTHER, _MIXED[1::2], STRONG, octaves(1, 8)),
     (OTHER, ("aps",), (None,), "auto"),
     (OTHER, ("aps",), MILD, limits(octaves(-4, 3))),
     (OTHER, ("aps",), STRONG, limits(octaves(-2, 9))),
