@@ -47,11 +47,12 @@ def pairs_at_most(scores, q):
     return int((scores <= q).sum())
 
 
-def winners(label_scores, calibration, row, k):
+def winners(label_scores, calibration, row, k, weights=None):
     """m_y for each label y: the candidate of smallest mean size if y were the label; ties by lowest index.
 
-    Sizes are compared as numbers of pairs over the n + 1 rows, so in integers.
+    Sizes are compared as numbers of pairs over the n + 1 rows, times the candidate's weight, so in integers.
     """
+    weights = [1] * len(row) if weights is None else weights
     lo, hi = edges(label_scores, k)
     n_candidates, n_labels = row.shape
     chosen = []
@@ -59,18 +60,18 @@ def winners(label_scores, calibration, row, k):
         pairs = []
         for m in range(n_candidates):
             q = clip(row[m, y], lo[m], hi[m])
-            pairs.append(pairs_at_most(calibration[m], q) + pairs_at_most(row[m], q))
+            pairs.append((pairs_at_most(calibration[m], q) + pairs_at_most(row[m], q)) * weights[m])
         chosen.append(pairs.index(min(pairs)))
     return np.array(chosen)
 
 
-def prediction_set(label_scores, calibration, row, k):
+def prediction_set(label_scores, calibration, row, k, weights=None):
     """Mask (K,): y is in when its score under m_y is at most hi; all labels when k > n."""
     n_labels = row.shape[1]
     if k > label_scores.shape[1]:
         return np.ones(n_labels, dtype=bool)
     _, hi = edges(label_scores, k)
-    chosen = winners(label_scores, calibration, row, k)
+    chosen = winners(label_scores, calibration, row, k, weights)
     return np.array([row[m, y] <= hi[m] for y, m in enumerate(chosen)])
 
 

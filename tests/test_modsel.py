@@ -369,3 +369,35 @@ def test_count_tables_hold_what_counting_gives(seed):
             for score in new[m].ravel():
                 q = slow.clip(score, lo[m], hi[m])
                 assert below + (inside <= q).sum() == slow.pairs_at_most(calibration[m], q)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_handicaps_weigh_the_counts(seed):
+    """Joined recipes whose handicaps decide some labels, against the definition with the same weights."""
+    rng = np.random.default_rng([seed, 5])
+    n, alpha = 60, 0.2
+    logits, labels = synthetic(rng, n + 30, 8, strength=1.5)
+    first = ts.Recipe(["aps", "thr"], None, [0.5, 1.0, 2.0], "modsel")
+    recipe = first | ts.Recipe("raps", [None, "entropy"], [0.5, 1.0], "modsel", handicap=0.1)
+    recipe |= ts.Recipe("mixed", None, 1.0, "modsel", handicap=0.02)
+    assert recipe.handicaps == (0.0,) * 6 + (0.1,) * 4 + (0.02,)
+    problem = Problem(logits[:n], labels[:n], logits[n:], recipe)
+    label_scores, calibration, new = problem.tables()
+    unit = (n * alpha) ** -0.5 + 4 / (n * alpha)
+    weights = [round(2**16 * (1 + handicap * unit)) for handicap in recipe.handicaps]
+    k = problem.rank(alpha)
+    rows = range(new.shape[1])
+    expected = [slow.prediction_set(label_scores, calibration, new[:, i], k, weights) for i in rows]
+    predictor = problem.calibrate(alpha)
+    np.testing.assert_array_equal(predictor.predict_set(problem.new).mask, expected)
+
+
+def test_handicaps_keep_the_preferred_candidate(rng):
+    logits, labels = synthetic(rng, 400, 6)
+    plain = ts.Recipe("thr", None, 1.0, "modsel")
+    others = ts.Recipe(["aps", "raps", "thr"], None, [0.5, 2.0, 4.0], "modsel", handicap=100.0)
+    predictor = ts.calibrate(logits, labels, 0.1, plain | others)
+    assert [candidate.scoring for candidate in predictor.candidates] == list(plain.candidates)
+    for handicap in (-0.1, 101.0, float("nan")):
+        with pytest.raises(ValueError, match="handicap must be between 0 and 100"):
+            ts.Recipe("thr", handicap=handicap)
