@@ -1,0 +1,79 @@
+"""Names at the ends of lines, apart from each other, in place of a legend."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
+
+from tightset.plot.theme import SMALL, Theme
+
+
+def spread(places: Sequence[float], gap: float) -> list[float]:
+    """Return places at least `gap` apart, in the same order, as near as can be to those given.
+
+    Places that would be too near form a block around their middle; blocks that then meet become one.
+
+    >>> [round(place, 3) for place in spread([0.5, 0.9, 0.5], 0.1)]
+    [0.45, 0.9, 0.55]
+    """
+    order = np.argsort(places, kind="stable")
+    blocks: list[list[float]] = []  # the middle of each block and how many places it has
+    for i in order:
+        blocks.append([places[i], 1.0])
+        while len(blocks) > 1:
+            (low, n), (high, m) = blocks[-2], blocks[-1]
+            if high - low >= gap * (n + m) / 2:
+                break
+            blocks[-2:] = [[(low * n + high * m) / (n + m), n + m]]
+    flat = [middle + gap * (j - (n - 1) / 2) for middle, n in blocks for j in range(int(n))]
+    found = [0.0] * len(flat)
+    for i, place in zip(order, flat, strict=True):
+        found[i] = place
+    return found
+
+
+def label_ends(ax: Axes, lines: Sequence[Line2D], theme: Theme, emphasis: str | None = None) -> None:
+    """Write the name of each line beside its right end, tied to it by a thin line in its colour.
+
+    Limits of the axes must be final.
+    """
+    figure = ax.get_figure()
+    assert figure is not None
+    height = 72.0 * figure.get_figheight() * ax.get_position().height
+    gap = 1.25 * SMALL / height
+    to_axes = ax.transScale + ax.transLimits  # data to shares of the axes
+    ends = []
+    for line in lines:
+        points = np.column_stack([line.get_xdata(), line.get_ydata()]).astype(float)
+        points = points[np.isfinite(points).all(axis=1)]
+        ends.append(to_axes.transform(points[-1]) if len(points) else np.array([1.0, 0.0]))
+    # Pushed up from below the axes, then down from above them.
+    places = spread([float(np.clip(end[1], 0.0, 1.0)) for end in ends], gap)
+    low, high = min(places, default=0.0), max(places, default=1.0)
+    shift = max(0.0, -0.02 - low) if high < 1.02 else -max(0.0, high - 1.02)
+    for line, end, place in zip(lines, ends, places, strict=True):
+        name = str(line.get_label())
+        ax.annotate(
+            name,
+            xy=(float(end[0]), float(end[1])),
+            xycoords="axes fraction",
+            xytext=(1.06, place + shift),
+            textcoords="axes fraction",
+            fontsize=SMALL,
+            fontweight="bold" if name == emphasis else "normal",
+            color=theme.ink,
+            va="center",
+            ha="left",
+            annotation_clip=False,
+            arrowprops={
+                "arrowstyle": "-",
+                "color": line.get_color(),
+                "linewidth": 0.9,
+                "shrinkA": 1.0,
+                "shrinkB": 0.0,
+                "relpos": (0.0, 0.5),
+            },
+        )
