@@ -32,7 +32,7 @@ from tightset.uncertainty import entropy, gini, margin, softmax
 from tightset.warning_kinds import ProbabilitiesWarning, SmallCalibrationWarning
 
 if TYPE_CHECKING:
-    from tightset import metrics
+    from tightset import datasets, metrics
 
 __all__ = [
     "APS",
@@ -56,6 +56,7 @@ __all__ = [
     "calibrate",
     "conformal_rank",
     "conformal_threshold",
+    "datasets",
     "entropy",
     "get_num_threads",
     "gini",
@@ -70,11 +71,11 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    # Metrics are imported by those who use them.
-    if name == "metrics":
-        import tightset.metrics as metrics
+    # These are imported by those who use them.
+    if name in ("datasets", "metrics"):
+        from importlib import import_module
 
-        return metrics
+        return import_module(f"tightset.{name}")
     message = f"module 'tightset' has no attribute {name!r}"
     raise AttributeError(message)
 
