@@ -1,4 +1,4 @@
-"""Names at the ends of lines, apart from each other, in place of a legend."""
+"""Names of what is drawn: at the ends of lines, apart from each other, or in a legend beside the axes."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def label_ends(ax: Axes, lines: Sequence[Line2D], theme: Theme, emphasis: str | 
     """
     figure = ax.get_figure()
     assert figure is not None
-    height = 72.0 * figure.get_figheight() * ax.get_position().height
+    height = 72.0 * ax.bbox.height / figure.dpi
     gap = 1.25 * SMALL / height
     to_axes = ax.transScale + ax.transLimits  # data to shares of the axes
     ends = []
@@ -50,8 +50,8 @@ def label_ends(ax: Axes, lines: Sequence[Line2D], theme: Theme, emphasis: str | 
         points = np.column_stack([line.get_xdata(), line.get_ydata()]).astype(float)
         points = points[np.isfinite(points).all(axis=1)]
         ends.append(to_axes.transform(points[-1]) if len(points) else np.array([1.0, 0.0]))
-    # Pushed up from below the axes, then down from above them.
-    places = spread([float(np.clip(end[1], 0.0, 1.0)) for end in ends], gap)
+    ends = [np.clip(end, 0.0, 1.0) for end in ends]
+    places = spread([float(end[1]) for end in ends], gap)
     low, high = min(places, default=0.0), max(places, default=1.0)
     shift = max(0.0, -0.02 - low) if high < 1.02 else -max(0.0, high - 1.02)
     for line, end, place in zip(lines, ends, places, strict=True):
@@ -77,3 +77,16 @@ def label_ends(ax: Axes, lines: Sequence[Line2D], theme: Theme, emphasis: str | 
                 "relpos": (0.0, 0.5),
             },
         )
+
+
+def legend_right(ax: Axes, theme: Theme) -> None:
+    """Put a legend to the right of the axes."""
+    ax.legend(
+        frameon=False,
+        labelcolor=theme.ink,
+        fontsize=SMALL,
+        loc="center left",
+        bbox_to_anchor=(1.0, 0.5),
+        handletextpad=0.3,
+        borderaxespad=0.2,
+    )

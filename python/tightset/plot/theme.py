@@ -59,8 +59,9 @@ DARK = Theme(
 )
 THEMES: dict[ThemeName, Theme] = {"light": LIGHT, "dark": DARK}
 
-# A score keeps its colour in every plot. Selected forms are drawn solid, plain ones dashed.
+# A score keeps its colour in every plot. Selected forms are drawn solid, plain ones dashed and hollow.
 _COLOUR_OF_SCORE = {"aps": 0, "thr": 1, "saps": 2, "rank": 3, "raps": 4, "paper": 5, "released": 6}
+_DASHED = (0, (3, 1.5))
 _MARKERS = ("o", "s", "D", "^", "v", "P", "X", "<", ">", "p", "h", "d")
 _MARKER_OF_SCORE = {
     "aps": "o",
@@ -121,22 +122,21 @@ def styles_of(names: Sequence[str], theme: Theme, emphasis: str | None = None) -
     line is wide and the others are thin.
     """
     found, others = {}, 0
+    style: dict[str, Any]
     for name in names:
         score = name.removeprefix("er-")
         colour = _COLOUR_OF_SCORE.get(score)
         if score == "tightest":
             style = {"color": theme.ink, "marker": _MARKER_OF_SCORE[score], "linestyle": "-"}
         elif colour is not None:
-            style = {
-                "color": theme.series[colour],
-                "marker": _MARKER_OF_SCORE[score],
-                "linestyle": "-" if name in (f"er-{score}", "paper", "released") else (0, (3, 1.5)),
-            }
+            style = {"color": theme.series[colour], "marker": _MARKER_OF_SCORE[score], "linestyle": "-"}
+            if name == score and name not in ("paper", "released"):
+                style |= {"linestyle": _DASHED, "markerfacecolor": theme.paper}
         else:
             style = {
                 "color": theme.series[others % len(theme.series)],
                 "marker": _MARKERS[others % len(_MARKERS)],
-                "linestyle": "-" if others < len(theme.series) else (0, (3, 1.5)),
+                "linestyle": "-" if others < len(theme.series) else _DASHED,
             }
             others += 1
         width = 1.6 if emphasis is None else 2.8 if name == emphasis else 1.1
@@ -144,7 +144,7 @@ def styles_of(names: Sequence[str], theme: Theme, emphasis: str | None = None) -
             **style,
             "linewidth": width,
             "markersize": 2.5 + width,
-            "markeredgewidth": 0.0,
+            "markeredgewidth": 1.0,
             "zorder": 3.0 if name == emphasis else 2.0,
         }
     return found
