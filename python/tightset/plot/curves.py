@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
 from tightset.evaluation import CurveLine
-from tightset.plot.labels import legend_right
+from tightset.plot.labels import legend_below
 from tightset.plot.theme import ThemeName, axes_for, styles_of
 from tightset.selection_curve import SelectionCurve
 
@@ -99,7 +99,7 @@ def selection_curve(
     ax.autoscale_view()
     low, high = min(float(line.sizes.min()) for line in lines), ax.get_ylim()[1]
     ax.set_ylim(top=min(high, max(_VIEW * low, low + 0.5)))
-    legend_right(ax, colours)
+    legend_below(ax, colours)
     return ax
 
 
@@ -137,7 +137,9 @@ def _places(lines: Sequence[CurveLine]) -> dict[float, float]:
 
 
 def _short(name: str) -> str:
-    return name.replace("gamma=", "γ=").replace("power=", "p=")  # noqa: RUF001
+    for long, short in (("entropy gamma ", "γ "), ("gamma=", "γ="), ("power=", "p="), ("power ", "p ")):  # noqa: RUF001
+        name = name.replace(long, short)
+    return name
 
 
 def _temperature_axis(ax: Axes, place: dict[float, float]) -> None:

@@ -90,3 +90,18 @@ def legend_right(ax: Axes, theme: Theme) -> None:
         handletextpad=0.3,
         borderaxespad=0.2,
     )
+
+
+def legend_below(ax: Axes, theme: Theme) -> None:
+    """Put a legend in two columns below the axes, for names too long to stand beside them."""
+    ax.legend(
+        frameon=False,
+        labelcolor=theme.ink,
+        fontsize=SMALL,
+        loc="upper center",
+        bbox_to_anchor=(0.5, -0.2),
+        ncols=2,
+        handletextpad=0.5,
+        labelspacing=0.25,
+        borderaxespad=0.0,
+    )

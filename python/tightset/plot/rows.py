@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -102,28 +102,18 @@ def coverage_by_entropy(
     ax, colours = axes_for(ax, theme)
     named = _named(strata)
     names = [stratum.name for stratum in next(iter(named.values()))]
-    if level is not None:
-        ax.axhline(level, color=colours.muted, linewidth=1.0, zorder=1.5)
-        ax.annotate(
-            f"level {level:g}",
-            xy=(0.0, level),
-            xycoords=("axes fraction", "data"),
-            xytext=(2, -3),
-            textcoords="offset points",
-            color=colours.muted,
-            fontsize=8.5,
-            va="top",
-        )
     styles = styles_of(list(named), colours, emphasis)
     lines = []
+    if level is not None:
+        flat: dict[str, Any] = {"color": colours.muted, "linewidth": 1.0, "zorder": 1.5}
+        lines += ax.plot(range(len(names)), [level] * len(names), label=f"level {level:g}", **flat)
     for name, found in named.items():
         lines += ax.plot(range(len(found)), _values(found, "coverage"), label=name, **styles[name])
     ax.set_xticks(range(len(names)), names)
     ax.set(xlabel="rows by rising entropy", ylabel="coverage")
     ax.margins(x=0.05, y=0.08)
     ax.autoscale_view()
-    if list(named) != [""]:
-        label_ends(ax, lines, colours, emphasis)
+    label_ends(ax, [line for line in lines if line.get_label()], colours, emphasis)
     return ax
 
 
