@@ -10,7 +10,7 @@ from matplotlib.lines import Line2D
 from numpy.typing import ArrayLike, NDArray
 
 from tightset.plot.labels import label_ends
-from tightset.plot.theme import Theme, ThemeName, axes_for, styles_of
+from tightset.plot.theme import SMALL, Theme, ThemeName, axes_for, styles_of
 
 
 def coverage_by_level(
@@ -249,10 +249,10 @@ def _draw_band(
     ax.annotate(
         "exact band",
         xy=(asked[0], ends[0, 0] - asked[0]),
-        xytext=(4, 4),
+        xytext=(4, 9),
         textcoords="offset points",
         color=theme.muted,
-        fontsize=8.5,
+        fontsize=SMALL,
         va="bottom",
     )
 

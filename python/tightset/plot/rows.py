@@ -113,7 +113,8 @@ def coverage_by_entropy(
     ax.set(xlabel="rows by rising entropy", ylabel="coverage")
     ax.margins(x=0.05, y=0.08)
     ax.autoscale_view()
-    label_ends(ax, [line for line in lines if line.get_label()], colours, emphasis)
+    # Of strata without a name, only the level has one.
+    label_ends(ax, lines if list(named) != [""] else lines[:-1], colours, emphasis)
     return ax
 
 

@@ -138,9 +138,13 @@ def _scenarios(found: Evaluation) -> Drawing:
 
 
 def _detail_with_curve(found: Evaluation) -> Detail | None:
-    """Return the recommended recipe's details, or the first others, if a selection took place."""
-    every = [found.detail(found.recommended), *found.details]
-    return next((detail for detail in every if detail.curve), None)
+    """Return the details of the recipe to show a selection of: the recommended one, or the best there is."""
+
+    def order(detail: Detail) -> tuple[bool, bool, float]:
+        cell = found.cell(detail.recipe, found.main_level)
+        return detail.recipe != found.recommended, cell.mean_band is None, float(cell.mean_size.mean())
+
+    return min((detail for detail in found.details if detail.curve), key=order, default=None)
 
 
 def _splits(found: Evaluation) -> str:
