@@ -103,6 +103,20 @@ def test_figures(opened, width, scheme):
         assert 0 <= left < right <= width
         assert right - left > 300
         assert height > 200
+    # Captions, drawings and the end of the page follow each other.
+    order = opened.eval_on_selector_all(
+        "figcaption, figure svg, footer",
+        "all => all.map(e => [e.tagName, e.getBoundingClientRect().toJSON()])",
+    )
+    footer = order.pop()[1]
+    for (_, caption), (_, drawing) in zip(order[::2], order[1::2], strict=True):
+        assert caption["bottom"] <= drawing["top"]
+        assert drawing["bottom"] <= footer["top"]
+    boxes = [drawing for tag, drawing in order if tag == "svg"]
+    for i, a in enumerate(boxes):
+        for b in boxes[:i]:
+            apart = a["left"] >= b["right"] or b["left"] >= a["right"]
+            assert apart or a["top"] >= b["bottom"] or b["top"] >= a["bottom"]
     # Text of a drawing stays inside it and is large enough to read.
     texts = opened.eval_on_selector_all(
         "svg text",

@@ -164,7 +164,7 @@ def scenarios(
         ax.plot(_values(found, value), at, label=name, **style)
     for i in range(1, len(kinds)):
         ax.axhline(i - 0.5, color=colours.line, linewidth=0.8, zorder=0.5)
-    names = [kind.name.replace(", ", "\n") + f"\n{kind.rows:,} rows" for kind in kinds]
+    names = [kind.name.replace(", ", "\n") + f"\n{kind.rows:,} row{'s' * (kind.rows != 1)}" for kind in kinds]
     ax.set_yticks(range(len(kinds)), names)
     ax.set_ylim(len(kinds) - 0.5, -0.5)
     ax.grid(visible=False, axis="y")

@@ -107,7 +107,7 @@ def _dress(ax: Axes, theme: Theme) -> None:
     ax.set_facecolor("none")
     ax.spines[["top", "right", "left"]].set_visible(False)
     ax.spines["bottom"].set_color(theme.line)
-    ax.tick_params(colors=theme.muted, length=0, labelsize=SMALL)
+    ax.tick_params(colors=theme.muted, length=0, pad=5.0, labelsize=SMALL)
     ax.grid(visible=True, axis="y", color=theme.line, linewidth=0.8)
     ax.set_axisbelow(True)
     for label in (ax.xaxis.label, ax.yaxis.label):

@@ -48,11 +48,9 @@ def _sizes(found: Evaluation) -> Drawing:
     return Drawing(
         "sizes",
         "Size against coverage.",
-        f"Mean over {_splits(found)}; lower is better.",
-        f"Mean set size against the level asked for, one line for each recipe. At {last:g}: {at_last}.",
-        lambda ax: plot.size_by_coverage(
-            dict.fromkeys(sizes, found.levels), sizes, emphasis=found.recommended, ax=ax
-        ),
+        f"Means over {_splits(found)}, one point for each level; lower is better.",
+        f"Mean set size against coverage, one line for each recipe. At level {last:g}: {at_last}.",
+        lambda ax: plot.size_by_coverage(_means(found, "coverage"), sizes, emphasis=found.recommended, ax=ax),
     )
 
 
