@@ -66,7 +66,7 @@ for _command in (reproduce, compare, calibrate, predict, evaluate, inspect, benc
 def run(arguments: Sequence[str]) -> int:
     """Run a command; return the exit code. What is wrong with the input takes one line."""
     warnings.simplefilter("once")
-    warnings.showwarning = _show_warning  # type: ignore[assignment]
+    warnings.showwarning = _show_warning
     try:
         code = typer.main.get_command(app).main(
             args=list(arguments), prog_name="tightset", standalone_mode=False
