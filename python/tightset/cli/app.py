@@ -6,6 +6,7 @@ import os
 import sys
 import warnings
 from collections.abc import Sequence
+from typing import Annotated
 
 import typer
 
@@ -41,13 +42,16 @@ def _show_version(*, asked: bool) -> None:
 @app.callback()
 def _root(
     *,
-    _version: bool = typer.Option(
-        False,
-        "--version",
-        help="Print the version.",
-        is_eager=True,
-        callback=lambda v: _show_version(asked=v),
-    ),
+    _version: Annotated[
+        bool,
+        typer.Option(
+            "--version",
+            help="Print the version.",
+            is_eager=True,
+            callback=lambda value: _show_version(asked=value),
+            show_default=False,
+        ),
+    ] = False,
 ) -> None:
     """Tight, valid prediction sets from any classifier's logits.
 
