@@ -33,6 +33,7 @@ from tightset.warning_kinds import ProbabilitiesWarning, SmallCalibrationWarning
 
 if TYPE_CHECKING:
     from tightset import datasets, metrics
+    from tightset import plot as plot
 
 __all__ = [
     "APS",
@@ -71,8 +72,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    # These are imported by those who use them.
-    if name in ("datasets", "metrics"):
+    # These are imported by those who use them; plot is not in __all__, for a star must not need matplotlib.
+    if name in ("datasets", "metrics", "plot"):
         from importlib import import_module
 
         return import_module(f"tightset.{name}")
@@ -81,4 +82,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *__all__, "plot"})
