@@ -316,6 +316,6 @@ def _hardest(found: Evaluation, best: str) -> str:
     if hardest.coverage is None or hardest.coverage >= 1 - 2 * (1 - level):
         return ""
     return (
-        f"; the tenth of the rows with the highest entropy is covered {hardest.coverage:.2f}, which "
-        'objective="adaptive" evens out'
+        f"; the tenth of the rows with the highest entropy is covered {hardest.coverage:.2f}, for which "
+        'er-aps with objective="adaptive" does more'
     )
