@@ -215,8 +215,7 @@ def test_inspect_of_a_selected_predictor_promises_no_law(data, folder):
     assert "true coverage" not in output("inspect", "p.json", cwd=folder)
 
 
-def test_an_infinite_threshold_is_json(data, folder):
-    logits, labels = data
+def test_an_infinite_threshold_is_json(folder):
     done = run(
         *("calibrate", "logits.npy", "labels.npy", "-o", "p.json", "-a", 0.001, "-r", "thr", "--json"),
         cwd=folder,

@@ -96,9 +96,9 @@ CASES = [
 
 @pytest.mark.parametrize(("arguments", "message"), CASES, ids=lambda value: " ".join(value)[:60])
 def test_one_line(folder, arguments, message):
-    before = set(os.listdir(folder))
+    before = set(folder.iterdir())
     assert message in refusal(*arguments, cwd=folder, stdin=b"")
-    assert set(os.listdir(folder)) == before
+    assert set(folder.iterdir()) == before
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,11 @@ def test_one_line(folder, arguments, message):
     [
         ("typer", ["--help"], "the command line needs typer: pip install 'tightset[cli]'"),
         ("pyarrow", ["predict", "p.json", "broken.parquet"], ".parquet files need the package pyarrow"),
-        ("pyarrow", ["predict", "p.json", "x.npy", "-o", "s.parquet"], ".parquet files need the package pyarrow"),
+        (
+            "pyarrow",
+            ["predict", "p.json", "x.npy", "-o", "s.parquet"],
+            ".parquet files need the package pyarrow",
+        ),
         ("safetensors", ["predict", "p.json", "broken.safetensors"], "need the package safetensors"),
         ("matplotlib", ["compare", "xy.npz", "--report", "r.html"], "matplotlib"),
     ],

@@ -25,7 +25,6 @@ _INTERRUPTED = 130
 
 app = typer.Typer(
     name="tightset",
-    no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
@@ -71,10 +70,15 @@ def run(arguments: Sequence[str]) -> int:
     """Run a command; return the exit code. What is wrong with the input takes one line."""
     warnings.simplefilter("once")
     warnings.showwarning = _show_warning
+    command = typer.main.get_command(app)
+    if "_TIGHTSET_COMPLETE" in os.environ:
+        command.main(args=list(arguments), prog_name="tightset")
     try:
-        code = typer.main.get_command(app).main(
-            args=list(arguments), prog_name="tightset", standalone_mode=False
-        )
+        # Not by `main`, which has its own ways with interruptions and closed pipes.
+        with command.make_context("tightset", list(arguments) or ["--help"]) as context:
+            command.invoke(context)
+    except typer.Exit as done:
+        return done.exit_code
     except (KeyboardInterrupt, typer.Abort):
         return _fail("interrupted", _INTERRUPTED)
     except BrokenPipeError:
@@ -88,7 +92,7 @@ def run(arguments: Sequence[str]) -> int:
         if not hasattr(error, "format_message"):
             raise
         return _fail(error.format_message())
-    return code if isinstance(code, int) else 0
+    return 0
 
 
 def _message(error: Exception) -> str:
