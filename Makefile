@@ -8,15 +8,22 @@ TIMED := --benchmark-enable --benchmark-only --benchmark-quiet -q -o addopts="-r
 SOURCES := Cargo.toml Cargo.lock pyproject.toml $(shell find src -name '*.rs')
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help run test test-rust test-python test-slow test-browser test-peers lint format clean plot-sizes
+.PHONY: help run example readme test test-rust test-python test-slow test-browser test-peers lint format clean
+.PHONY: plot-sizes
 .PHONY: bench bench-calls bench-peers bench-compare bench-plot bench-readme bench-kernels
 .DEFAULT_GOAL := help
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
 
-run: $(VENV)/built ## calibrate a small real classifier and print what several recipes give
+run: $(VENV)/built ## repeat the paper's experiment on the bundled logits: a table, plots and reports
+	$(BIN)/tightset reproduce --output build/reproduce
+
+example: $(VENV)/built ## calibrate a small real classifier and print what several recipes give
 	$(BIN)/python examples/digits.py
+
+readme: $(VENV)/built ## put the table that README names a command for into it
+	$(BIN)/python tests/readme_table.py
 
 test: lint test-rust test-python ## lint, then run all tests but the slow suites
 

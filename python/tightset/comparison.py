@@ -202,7 +202,8 @@ def _covered_by_chosen(
         ranked=True,
         probabilities=predictor.probabilities,
     )
-    return scores <= curve.thresholds[curve.chosen]
+    covered: NDArray[np.bool_] = scores <= curve.thresholds[curve.chosen]
+    return covered
 
 
 def _test_rows(n: int, share: float) -> int:
@@ -254,12 +255,13 @@ def _with_advice(found: Evaluation, *, probabilities: bool) -> Evaluation:
         f"Use {best}: at level {level:g} its sets hold {sizes[best]:.3f} labels on average with coverage "
         f"{coverage:.3f}{_beside(best, sizes)}{_hardest(found, best)}."
     )
+    alpha = round(1.0 - level, 12)
     extra = ", probabilities=True" if probabilities else ""
     snippet = (
         "import numpy as np\n"
         "import tightset as ts\n\n"
         'logits, labels = np.load("logits.npy"), np.load("labels.npy")  # held out from training\n'
-        f'predictor = ts.calibrate(logits, labels, alpha={round(1.0 - level, 12):g}, recipe="{best}"{extra})\n'
+        f'predictor = ts.calibrate(logits, labels, alpha={alpha:g}, recipe="{best}"{extra})\n'
         'predictor.save("predictor.json")\n'
         'sets = predictor.predict_set(np.load("new_logits.npy"))\n'
         "print(sets.sizes.mean(), sets[0])\n"
@@ -284,6 +286,6 @@ def _hardest(found: Evaluation, best: str) -> str:
     if hardest.coverage is None or hardest.coverage >= 1 - 2 * (1 - level):
         return ""
     return (
-        f"; the tenth of the rows with the highest entropy is covered {hardest.coverage:.2f}, which "
-        'objective="adaptive" evens out'
+        f"; the tenth of the rows with the highest entropy is covered {hardest.coverage:.2f}, for which "
+        'er-aps with objective="adaptive" does more'
     )

@@ -17,7 +17,7 @@ from tightset.scoring import all_scores, label_scores
 
 _REWEIGHTINGS = (None, Entropy(0.0), Entropy(0.1), Entropy(1.0))
 # More rows would not show more: what varies is the calibration.
-_MOST_TEST_ROWS = 2000
+_MOST_TEST_ROWS = 1000
 _SELECTIONS: tuple[Selection, ...] = ("paper", "held-out", "modsel")
 
 

@@ -6,6 +6,7 @@ import os
 import sys
 import warnings
 from collections.abc import Sequence
+from typing import Annotated
 
 import typer
 
@@ -24,7 +25,6 @@ _INTERRUPTED = 130
 
 app = typer.Typer(
     name="tightset",
-    no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
@@ -41,13 +41,16 @@ def _show_version(*, asked: bool) -> None:
 @app.callback()
 def _root(
     *,
-    _version: bool = typer.Option(
-        False,
-        "--version",
-        help="Print the version.",
-        is_eager=True,
-        callback=lambda v: _show_version(asked=v),
-    ),
+    _version: Annotated[
+        bool,
+        typer.Option(
+            "--version",
+            help="Print the version.",
+            is_eager=True,
+            callback=lambda value: _show_version(asked=value),
+            show_default=False,
+        ),
+    ] = False,
 ) -> None:
     """Tight, valid prediction sets from any classifier's logits.
 
@@ -66,11 +69,16 @@ for _command in (reproduce, compare, calibrate, predict, evaluate, inspect, benc
 def run(arguments: Sequence[str]) -> int:
     """Run a command; return the exit code. What is wrong with the input takes one line."""
     warnings.simplefilter("once")
-    warnings.showwarning = _show_warning  # type: ignore[assignment]
+    warnings.showwarning = _show_warning
+    command = typer.main.get_command(app)
+    if "_TIGHTSET_COMPLETE" in os.environ:
+        command.main(args=list(arguments), prog_name="tightset")
     try:
-        code = typer.main.get_command(app).main(
-            args=list(arguments), prog_name="tightset", standalone_mode=False
-        )
+        # Not by `main`, which has its own ways with interruptions and closed pipes.
+        with command.make_context("tightset", list(arguments) or ["--help"]) as context:
+            command.invoke(context)
+    except typer.Exit as done:
+        return done.exit_code
     except (KeyboardInterrupt, typer.Abort):
         return _fail("interrupted", _INTERRUPTED)
     except BrokenPipeError:
@@ -84,7 +92,7 @@ def run(arguments: Sequence[str]) -> int:
         if not hasattr(error, "format_message"):
             raise
         return _fail(error.format_message())
-    return code if isinstance(code, int) else 0
+    return 0
 
 
 def _message(error: Exception) -> str:

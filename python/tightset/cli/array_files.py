@@ -102,8 +102,8 @@ def _named(path: str) -> tuple[Path, str | None]:
 
 def _from_file(file: Path, suffix: str) -> NDArray[Any] | Mapping[str, NDArray[Any]]:
     if suffix == ".npy":
-        mode = "r" if file.stat().st_size >= MAPPED_FROM else None
-        array: NDArray[Any] = np.load(file, mmap_mode=mode, allow_pickle=False)  # type: ignore[call-overload]
+        is_large = file.stat().st_size >= MAPPED_FROM
+        array: NDArray[Any] = np.load(file, mmap_mode="r" if is_large else None, allow_pickle=False)
         return array
     if suffix == ".npz":
         with np.load(file, allow_pickle=False) as arrays:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Annotated, NamedTuple
 
 import numpy as np
 import typer
@@ -38,32 +38,39 @@ def bench(
     shapes = [(rows or n, k) for n, k in _SHAPES]
     with Progress(4 * len(shapes), "timing") as progress:
         for n, k in shapes:
-            logits, labels = _data(n, k)
-            predictor = tightset.calibrate(logits, labels, _ALPHA, "aps", n_threads=threads)
-            calls: list[tuple[str, Callable[[], Any]]] = [
-                ("label scores", lambda x=logits, y=labels: _scores(x, y, threads)),
-                ("the same in NumPy", lambda x=logits, y=labels: _numpy_scores(x, y)),
-                ("calibrate er-aps", lambda x=logits, y=labels: tightset.calibrate(x, y, n_threads=threads)),
-                ("predict sets", lambda x=logits, p=predictor: p.predict_set(x, n_threads=threads)),
-            ]
-            for name, call in calls:
-                # Slow calls need no repetition to be told apart.
-                seconds = _best(call, 1 if name == "calibrate er-aps" else repeat)
-                found.append({"work": name, "rows": n, "labels": k, "seconds": seconds})
+            for name, call in _calls(n, k, threads).items():
+                seconds = _best(call, repeat)
+                found.append(_Timed(name, n, k, seconds))
                 progress.advance(1)
+    n_threads = threads or tightset.get_num_threads()
     if json:
-        n_threads = threads or tightset.get_num_threads()
-        options.print_json({"version": tightset.__version__, "threads": n_threads, "results": found})
+        results = [one._asdict() for one in found]
+        options.print_json({"version": tightset.__version__, "threads": n_threads, "results": results})
         return
     lines = [["work", "rows", "labels", "ms", "million entries / s"]]
     for one in found:
-        rate = one["rows"] * one["labels"] / one["seconds"] / 1e6
-        lines.append(
-            [one["work"], f"{one['rows']}", f"{one['labels']}", f"{1e3 * one['seconds']:.1f}", f"{rate:.0f}"]
-        )
-    shown = threads or tightset.get_num_threads()
-    title = f"tightset {tightset.__version__}, {shown} threads, float32, best of {repeat}"
+        rate = one.rows * one.labels / one.seconds / 1e6
+        lines.append([one.work, f"{one.rows}", f"{one.labels}", f"{1e3 * one.seconds:.1f}", f"{rate:.0f}"])
+    title = f"tightset {tightset.__version__}, {n_threads} threads, float32, best of {repeat}"
     sys.stdout.write(f"{title}\n\n{tables.aligned(lines)}\n")
+
+
+class _Timed(NamedTuple):
+    work: str
+    rows: int
+    labels: int
+    seconds: float
+
+
+def _calls(n: int, k: int, threads: int | None) -> dict[str, Callable[[], object]]:
+    logits, labels = _data(n, k)
+    predictor = tightset.calibrate(logits, labels, _ALPHA, "aps", n_threads=threads)
+    return {
+        "label scores": lambda: tightset.label_scores(logits, labels, "aps", n_threads=threads),
+        "the same in NumPy": lambda: _numpy_scores(logits, labels),
+        "calibrate aps": lambda: tightset.calibrate(logits, labels, _ALPHA, "aps", n_threads=threads),
+        "predict sets": lambda: predictor.predict_set(logits, n_threads=threads),
+    }
 
 
 def _data(n: int, k: int) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
@@ -74,19 +81,13 @@ def _data(n: int, k: int) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
     return logits, labels
 
 
-def _best(call: Callable[[], Any], repeat: int) -> float:
+def _best(call: Callable[[], object], repeat: int) -> float:
     times = []
     for _ in range(repeat):
         started = time.perf_counter()
         call()
         times.append(time.perf_counter() - started)
     return min(times)
-
-
-def _scores(
-    logits: NDArray[np.float32], labels: NDArray[np.int64], threads: int | None
-) -> NDArray[np.float64]:
-    return tightset.label_scores(logits, labels, "aps", n_threads=threads)
 
 
 def _numpy_scores(logits: NDArray[np.float32], labels: NDArray[np.int64]) -> NDArray[np.float32]:

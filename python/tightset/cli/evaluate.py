@@ -32,13 +32,14 @@ def evaluate(
     data = read_data(logits, labels)
     used = read_predictor(predictor)
     sets = predict_in_blocks(used, data.logits, threads=threads)
-    is_exact = used.recipe.selection not in ("paper", "released")
+    # Only a score that was not selected on the calibrating rows has the law of the bands.
+    has_law = used.recipe.selection in (None, "held-out")
     found = report(
         sets,
         data.labels,
         data.logits,
         used.alpha,
-        used.n_calibration if is_exact else None,
+        used.n_calibration if has_law else None,
         probabilities=used.probabilities,
     )
     if json:

@@ -33,8 +33,7 @@ def inspect(predictor: options.Predictor, *, json: options.Json = False) -> None
     ]
     if band is not None:
         lines.append(f"true coverage    {band.lower:.4f} to {band.upper:.4f} for nine calibrations of ten")
-    for c in found.candidates[:5]:
-        lines.append(f"in use           {c.scoring}, threshold {c.threshold:.6g}")
+    lines += [f"in use           {c.scoring}, threshold {c.threshold:.6g}" for c in found.candidates[:5]]
     if len(found.candidates) > 5:
         lines.append(f"                 and {len(found.candidates) - 5} more, among which new rows choose")
     lines.append(

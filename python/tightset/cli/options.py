@@ -50,16 +50,18 @@ def print_json(value: Any) -> None:
 
 def parse_levels(levels: str) -> list[float]:
     """Return the numbers of ``0.9,0.95`` or of ``0.90:0.99:0.01``, both ends included."""
+    parts = levels.split(":") if ":" in levels else levels.split(",")
     try:
-        if ":" in levels:
-            first, last, step = (float(part) for part in levels.split(":"))
-            if step <= 0 or last < first:
-                raise ValueError
-            return [round(first + i * step, 10) for i in range(round((last - first) / step) + 1)]
-        return [float(part) for part in levels.split(",")]
+        numbers = [float(part) for part in parts]
     except ValueError:
-        message = f"--levels must be numbers as in 0.9,0.95 or 0.90:0.99:0.01, got {levels!r}"
-        raise ValueError(message) from None
+        numbers = []
+    if ":" not in levels and numbers:
+        return numbers
+    if len(numbers) == 3 and numbers[2] > 0 and numbers[1] >= numbers[0]:
+        first, last, step = numbers
+        return [round(first + i * step, 10) for i in range(round((last - first) / step) + 1)]
+    message = f"--levels must be numbers as in 0.9,0.95 or 0.90:0.99:0.01, got {levels!r}"
+    raise ValueError(message)
 
 
 def parse_recipes(recipes: str) -> list[str]:

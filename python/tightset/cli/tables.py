@@ -49,6 +49,6 @@ def verdict(found: Evaluation, recipe: str) -> str:
 
 
 LEGEND = (
-    "Each cell: mean coverage over the splits, mean set size. + coverage lies in its exact band, ! it does not,\n"
-    "~ the recipe's coverage is approximate: there is no exact band."
+    "Each cell: mean coverage over the splits, mean set size. + coverage lies in its band, ! it does not,\n"
+    "~ the recipe's coverage is approximate: there is no band."
 )
