@@ -59,6 +59,15 @@ def test_coverage_by_level():
     assert set(texts(ax)) == {"exact band", "aps", "thr"}
 
 
+@pytest.mark.parametrize("width", [0.3, 0.01, 0.004, 0.001])
+def test_ticks_of_differences_say_where_they_are(width):
+    ax = ts.plot.coverage_by_level([0.5, 0.6], {"aps": [0.5 - width / 2, 0.6 + width]})
+    ax.figure.draw_without_rendering()
+    shown = [float(tick.get_text()) for tick in ax.get_yticklabels()]
+    assert len(shown) > 3
+    np.testing.assert_allclose(shown, ax.get_yticks(), atol=1e-9)
+
+
 def test_without_a_band_there_is_none():
     ax = ts.plot.coverage_by_level(LEVELS, {"aps": [0.91, 0.95, 0.985]})
     assert not ax.collections

@@ -265,7 +265,7 @@ def _finish_differences(
     ax: Axes, lines: list[Line2D], asked: NDArray[np.float64], theme: Theme, emphasis: str | None
 ) -> None:
     ax.set(xlabel="level asked for", ylabel="coverage minus level")
-    ax.yaxis.set_major_formatter(lambda value, _: f"{value:+.3f}" if abs(value) > 1e-12 else "0")
+    ax.yaxis.set_major_formatter(lambda value, _: f"{round(value, 6):+g}" if abs(value) > 1e-6 else "0")
     ax.margins(x=0.02, y=0.08)
     ax.autoscale_view()
     label_ends(ax, lines, theme, emphasis)
