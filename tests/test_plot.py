@@ -332,6 +332,19 @@ def test_labels_are_apart_and_in_order(places, gap):
         assert found == pytest.approx(places)
 
 
+def test_dollars_are_no_mathematics():
+    name = "$x_{"
+    for ax in (
+        ts.plot.size_by_coverage({name: LEVELS}, {name: [1, 2, 3]}),
+        ts.plot.size_histogram({name: [1, 2], "b": [1, 2]}),
+        ts.plot.scenarios({name: strata(SCENARIOS, [0.9] * 4)}),
+        ts.plot.selection_curve([CurveLine(name, np.array([1.0, 2.0]), np.array([1.0, 2.0]), 0)]),
+    ):
+        ax.figure.draw_without_rendering()
+        shown = texts(ax) + [text.get_text() for text in (ax.get_legend() or ax).findobj(plt.Text)]
+        assert name in shown
+
+
 def test_labels_stay_at_the_axes():
     names = [f"recipe {i}" for i in range(9)]
     ax = ts.plot.size_by_coverage(

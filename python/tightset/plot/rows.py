@@ -11,7 +11,7 @@ from matplotlib.ticker import MaxNLocator
 from numpy.typing import ArrayLike, NDArray
 
 from tightset.metrics import Stratum
-from tightset.plot.labels import label_ends, legend_right
+from tightset.plot.labels import label_ends, legend_inside, legend_right
 from tightset.plot.theme import SMALL, ThemeName, axes_for, styles_of
 from tightset.sets import PredictionSets
 
@@ -63,7 +63,7 @@ def size_histogram(
     ax.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.3g} %")
     ax.margins(y=0.1)
     if len(counts) > 1:
-        ax.legend(frameon=False, labelcolor=colours.ink, fontsize=SMALL)
+        legend_inside(ax, colours)
     return ax
 
 
