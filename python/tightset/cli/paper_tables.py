@@ -15,6 +15,7 @@ from tightset.evaluation import Cell, Evaluation
 SHOWN = (0.90, 0.95, 0.99)
 """Levels of the first table; the others are in the second and in the files."""
 
+TITLE = "Mean coverage and mean set size"
 _MARKS = {True: "+", False: "!", None: "~"}
 
 
@@ -28,7 +29,7 @@ def table_one(found: Sequence[Evaluation]) -> str:
             cells = [one.cell(recipe, level) for level in SHOWN]
             rows.append([f"  {recipe}", *(text for cell in cells for text in _texts(one, cell))])
     n_splits = found[0].n_splits
-    title = f"Mean coverage and mean set size over {n_splits} random splits, 80 % of the rows calibrate"
+    title = f"{TITLE} over {n_splits} random splits, 80 % of the rows calibrate"
     notes = (
         "+ coverage lies in its band, ! it does not, ~ the recipe's coverage is approximate: no band. The\n"
         "law of fixed scores is exact; the band of er-* and tightest, which select, is proven and wider.\n"
