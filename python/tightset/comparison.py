@@ -9,13 +9,11 @@ from numpy.typing import NDArray
 
 from tightset._inputs import ArrayLike, as_integer, as_labels, as_logits, as_number, as_seed
 from tightset.calibration import calibrate
-from tightset.evaluation import Cell, CurveLine, Detail, Evaluation
+from tightset.evaluation import Cell, Detail, Evaluation, curve_lines
 from tightset.metrics import coverage_band, coverage_by_entropy, coverage_by_scenario, mean_coverage_band
 from tightset.predictor import Predictor
 from tightset.recipes import as_recipe
-from tightset.scores import Scoring
 from tightset.scoring import label_scores, ranks
-from tightset.selection_curve import SelectionCurve
 
 LEVELS = tuple(round(0.9 + 0.01 * i, 2) for i in range(10))
 """The levels of the paper: 0.90 to 0.99."""
@@ -229,7 +227,7 @@ def _detail(
         size_histogram=np.bincount(sets.sizes, minlength=predictor.n_labels + 1),
         by_entropy=coverage_by_entropy(sets, labels, logits, **given),
         by_scenario=coverage_by_scenario(sets, labels, logits, **given),
-        curve=() if predictor.selection_curve is None else _lines(predictor.selection_curve),
+        curve=() if predictor.selection_curve is None else curve_lines(predictor.selection_curve),
     )
 
 
@@ -240,34 +238,6 @@ def candidate_text(predictor: Predictor) -> str:
     curve = predictor.selection_curve
     first = predictor.candidates[0].scoring if curve is None else curve.candidates[curve.chosen]
     return f"{first}, among {len(predictor.candidates)} that new rows may choose"
-
-
-def _lines(curve: SelectionCurve) -> tuple[CurveLine, ...]:
-    groups: dict[str, list[int]] = {}
-    for i, candidate in enumerate(curve.candidates):
-        groups.setdefault(_line_name(candidate), []).append(i)
-    lines = []
-    for name, members in groups.items():
-        rising = sorted(members, key=lambda i: curve.candidates[i].temperature)
-        lines.append(
-            CurveLine(
-                name=name,
-                temperatures=np.array([curve.candidates[i].temperature for i in rising]),
-                sizes=curve.sizes[rising],
-                chosen=rising.index(curve.chosen) if curve.chosen in rising else None,
-            )
-        )
-    return tuple(lines)
-
-
-def _line_name(candidate: Scoring) -> str:
-    parameters = ", ".join(f"{key} {value:g}" for key, value in candidate.score.parameters().items())
-    score = candidate.score.name + (f" ({parameters})" if parameters else "")
-    reweight = candidate.reweight
-    if reweight is None:
-        return f"{score}, plain"
-    power = "" if reweight.power == 1.0 else f", power {reweight.power:g}"
-    return f"{score}, entropy gamma {reweight.gamma:g}{power}"
 
 
 def _with_advice(found: Evaluation, *, probabilities: bool) -> Evaluation:

@@ -9,6 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tightset.metrics import Band, Stratum
+from tightset.scores import Scoring
+from tightset.selection_curve import SelectionCurve
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -215,6 +217,35 @@ class Evaluation:
             "sentence": self.sentence,
             "snippet": self.snippet,
         }
+
+
+def curve_lines(curve: SelectionCurve) -> tuple[CurveLine, ...]:
+    """Return a selection curve as one line for each score and reweighting, by rising temperature."""
+    groups: dict[str, list[int]] = {}
+    for i, candidate in enumerate(curve.candidates):
+        groups.setdefault(_line_name(candidate), []).append(i)
+    lines = []
+    for name, members in groups.items():
+        rising = sorted(members, key=lambda i: curve.candidates[i].temperature)
+        lines.append(
+            CurveLine(
+                name=name,
+                temperatures=np.array([curve.candidates[i].temperature for i in rising]),
+                sizes=curve.sizes[rising],
+                chosen=rising.index(curve.chosen) if curve.chosen in rising else None,
+            )
+        )
+    return tuple(lines)
+
+
+def _line_name(candidate: Scoring) -> str:
+    parameters = ", ".join(f"{key} {value:g}" for key, value in candidate.score.parameters().items())
+    score = candidate.score.name + (f" ({parameters})" if parameters else "")
+    reweight = candidate.reweight
+    if reweight is None:
+        return f"{score}, plain"
+    power = "" if reweight.power == 1.0 else f", power {reweight.power:g}"
+    return f"{score}, entropy gamma {reweight.gamma:g}{power}"
 
 
 def _stratum(stratum: Stratum) -> dict[str, Any]:

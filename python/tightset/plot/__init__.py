@@ -15,9 +15,9 @@ theme, plots are dark on dark figures.
 
 try:
     import matplotlib as _matplotlib  # noqa: F401
-except ImportError as _error:
+except ModuleNotFoundError as _error:
     _message = "tightset.plot needs matplotlib: pip install 'tightset[plot]'"
-    raise ImportError(_message) from _error
+    raise ModuleNotFoundError(_message, name="matplotlib") from _error
 
 from tightset.plot.curves import selection_curve
 from tightset.plot.levels import coverage_by_level, saturation, selection_effect, size_by_coverage

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import groupby
 
 import numpy as np
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
-from tightset.evaluation import CurveLine
+from tightset.evaluation import CurveLine, curve_lines
 from tightset.plot.labels import legend_below
 from tightset.plot.theme import ThemeName, axes_for, styles_of
 from tightset.selection_curve import SelectionCurve
@@ -53,10 +52,10 @@ def selection_curve(
     >>> predictor = ts.calibrate(logits, labels, alpha=0.05, recipe=recipe)
     >>> ax = ts.plot.selection_curve(predictor.selection_curve)
     >>> [line.get_label() for line in ax.get_lines()][1:]
-    ['aps', 'chosen']
+    ['aps, plain', 'chosen']
     """
     ax, colours = axes_for(ax, theme)
-    lines = lines_of(curve) if isinstance(curve, SelectionCurve) else list(curve)
+    lines = curve_lines(curve) if isinstance(curve, SelectionCurve) else tuple(curve)
     if not lines:
         message = "curve must have at least one line, got none"
         raise ValueError(message)
@@ -101,27 +100,6 @@ def selection_curve(
     ax.set_ylim(top=min(high, max(_VIEW * low, low + 0.5)))
     legend_below(ax, colours)
     return ax
-
-
-def lines_of(curve: SelectionCurve) -> list[CurveLine]:
-    """Return one line for each score and reweighting, by rising temperature."""
-
-    def kind(i: int) -> str:
-        return str(curve.candidates[i]).rpartition(", T=")[0]
-
-    found = []
-    for name, members in groupby(sorted(range(len(curve.candidates)), key=kind), key=kind):
-        order = sorted(members, key=lambda i: curve.candidates[i].temperature)
-        found.append((min(order), name, order))
-    return [
-        CurveLine(
-            name,
-            np.array([curve.candidates[i].temperature for i in order]),
-            curve.sizes[order],
-            order.index(curve.chosen) if curve.chosen in order else None,
-        )
-        for _, name, order in sorted(found)
-    ]
 
 
 def _places(lines: Sequence[CurveLine]) -> dict[float, float]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -68,6 +69,7 @@ def label_ends(ax: Axes, lines: Sequence[Line2D], theme: Theme, emphasis: str | 
             va="center",
             ha="left",
             annotation_clip=False,
+            parse_math=False,
             arrowprops={
                 "arrowstyle": "-",
                 "color": line.get_color(),
@@ -81,27 +83,28 @@ def label_ends(ax: Axes, lines: Sequence[Line2D], theme: Theme, emphasis: str | 
 
 def legend_right(ax: Axes, theme: Theme) -> None:
     """Put a legend to the right of the axes."""
-    ax.legend(
-        frameon=False,
-        labelcolor=theme.ink,
-        fontsize=SMALL,
-        loc="center left",
-        bbox_to_anchor=(1.0, 0.5),
-        handletextpad=0.3,
-        borderaxespad=0.2,
-    )
+    _legend(ax, theme, loc="center left", bbox_to_anchor=(1.0, 0.5), handletextpad=0.3, borderaxespad=0.2)
 
 
 def legend_below(ax: Axes, theme: Theme) -> None:
     """Put a legend in two columns below the axes, for names too long to stand beside them."""
-    ax.legend(
-        frameon=False,
-        labelcolor=theme.ink,
-        fontsize=SMALL,
+    _legend(
+        ax,
+        theme,
         loc="upper center",
         bbox_to_anchor=(0.5, -0.2),
         ncols=2,
-        handletextpad=0.5,
         labelspacing=0.25,
         borderaxespad=0.0,
     )
+
+
+def legend_inside(ax: Axes, theme: Theme) -> None:
+    """Put a legend where the axes have most room."""
+    _legend(ax, theme)
+
+
+def _legend(ax: Axes, theme: Theme, **place: Any) -> None:
+    legend = ax.legend(frameon=False, labelcolor=theme.ink, fontsize=SMALL, **place)
+    for text in legend.get_texts():
+        text.set_parse_math(False)  # a name may have dollar signs

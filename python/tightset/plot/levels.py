@@ -10,7 +10,7 @@ from matplotlib.lines import Line2D
 from numpy.typing import ArrayLike, NDArray
 
 from tightset.plot.labels import label_ends
-from tightset.plot.theme import Theme, ThemeName, axes_for, styles_of
+from tightset.plot.theme import SMALL, Theme, ThemeName, axes_for, styles_of
 
 
 def coverage_by_level(
@@ -249,10 +249,10 @@ def _draw_band(
     ax.annotate(
         "exact band",
         xy=(asked[0], ends[0, 0] - asked[0]),
-        xytext=(4, 4),
+        xytext=(4, 9),
         textcoords="offset points",
         color=theme.muted,
-        fontsize=8.5,
+        fontsize=SMALL,
         va="bottom",
     )
 
@@ -265,7 +265,7 @@ def _finish_differences(
     ax: Axes, lines: list[Line2D], asked: NDArray[np.float64], theme: Theme, emphasis: str | None
 ) -> None:
     ax.set(xlabel="level asked for", ylabel="coverage minus level")
-    ax.yaxis.set_major_formatter(lambda value, _: f"{value:+.3f}" if abs(value) > 1e-12 else "0")
+    ax.yaxis.set_major_formatter(lambda value, _: f"{round(value, 6):+g}" if abs(value) > 1e-6 else "0")
     ax.margins(x=0.02, y=0.08)
     ax.autoscale_view()
     label_ends(ax, lines, theme, emphasis)

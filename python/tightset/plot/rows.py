@@ -11,7 +11,7 @@ from matplotlib.ticker import MaxNLocator
 from numpy.typing import ArrayLike, NDArray
 
 from tightset.metrics import Stratum
-from tightset.plot.labels import label_ends, legend_right
+from tightset.plot.labels import label_ends, legend_inside, legend_right
 from tightset.plot.theme import SMALL, ThemeName, axes_for, styles_of
 from tightset.sets import PredictionSets
 
@@ -63,7 +63,7 @@ def size_histogram(
     ax.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.3g} %")
     ax.margins(y=0.1)
     if len(counts) > 1:
-        ax.legend(frameon=False, labelcolor=colours.ink, fontsize=SMALL)
+        legend_inside(ax, colours)
     return ax
 
 
@@ -113,7 +113,8 @@ def coverage_by_entropy(
     ax.set(xlabel="rows by rising entropy", ylabel="coverage")
     ax.margins(x=0.05, y=0.08)
     ax.autoscale_view()
-    label_ends(ax, [line for line in lines if line.get_label()], colours, emphasis)
+    # Of strata without a name, only the level has one.
+    label_ends(ax, lines if list(named) != [""] else lines[:-1], colours, emphasis)
     return ax
 
 
@@ -163,7 +164,7 @@ def scenarios(
         ax.plot(_values(found, value), at, label=name, **style)
     for i in range(1, len(kinds)):
         ax.axhline(i - 0.5, color=colours.line, linewidth=0.8, zorder=0.5)
-    names = [kind.name.replace(", ", "\n") + f"\n{kind.rows:,} rows" for kind in kinds]
+    names = [kind.name.replace(", ", "\n") + f"\n{kind.rows:,} row{'s' * (kind.rows != 1)}" for kind in kinds]
     ax.set_yticks(range(len(kinds)), names)
     ax.set_ylim(len(kinds) - 0.5, -0.5)
     ax.grid(visible=False, axis="y")

@@ -12,11 +12,11 @@ from matplotlib.colors import to_rgb
 
 ThemeName: TypeAlias = Literal["light", "dark"]
 
-SIZE = (5.0, 3.5)
+SIZE = (4.7, 3.5)
 """Inches of a figure, small enough for its text to be read when it is as wide as a phone."""
 
-FONT_SIZE = 10.0
-SMALL = 9.0
+FONT_SIZE = 10.5
+SMALL = 9.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ LIGHT = Theme(
     muted="#5b6570",
     line="#d9dee3",
     band="#9aa7b4",
-    series=("#0072b2", "#d55e00", "#008f68", "#b04a92", "#a87400", "#3c2a7d", "#7a7f85"),
+    series=("#0d71b1", "#d6660e", "#0a9764", "#b03a8a", "#925910", "#3c2a7d", "#8294a2"),
 )
 DARK = Theme(
     paper="#14181d",
@@ -55,7 +55,7 @@ DARK = Theme(
     muted="#a3adb8",
     line="#323a43",
     band="#6f7d8b",
-    series=("#56b4e9", "#ff7b33", "#21c794", "#e79bcf", "#e6b422", "#9d8cff", "#90979f"),
+    series=("#41bffc", "#fd7b34", "#43be83", "#de96cb", "#ebba2d", "#928bfe", "#8f8f98"),
 )
 THEMES: dict[ThemeName, Theme] = {"light": LIGHT, "dark": DARK}
 
@@ -107,7 +107,7 @@ def _dress(ax: Axes, theme: Theme) -> None:
     ax.set_facecolor("none")
     ax.spines[["top", "right", "left"]].set_visible(False)
     ax.spines["bottom"].set_color(theme.line)
-    ax.tick_params(colors=theme.muted, length=0, labelsize=SMALL)
+    ax.tick_params(colors=theme.muted, length=0, pad=5.0, labelsize=SMALL)
     ax.grid(visible=True, axis="y", color=theme.line, linewidth=0.8)
     ax.set_axisbelow(True)
     for label in (ax.xaxis.label, ax.yaxis.label):

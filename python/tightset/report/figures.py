@@ -48,11 +48,9 @@ def _sizes(found: Evaluation) -> Drawing:
     return Drawing(
         "sizes",
         "Size against coverage.",
-        f"Mean over {_splits(found)}; lower is better.",
-        f"Mean set size against the level asked for, one line for each recipe. At {last:g}: {at_last}.",
-        lambda ax: plot.size_by_coverage(
-            dict.fromkeys(sizes, found.levels), sizes, emphasis=found.recommended, ax=ax
-        ),
+        f"Means over {_splits(found)}, one point for each level; lower is better.",
+        f"Mean set size against coverage, one line for each recipe. At level {last:g}: {at_last}.",
+        lambda ax: plot.size_by_coverage(_means(found, "coverage"), sizes, emphasis=found.recommended, ax=ax),
     )
 
 
@@ -138,9 +136,13 @@ def _scenarios(found: Evaluation) -> Drawing:
 
 
 def _detail_with_curve(found: Evaluation) -> Detail | None:
-    """Return the recommended recipe's details, or the first others, if a selection took place."""
-    every = [found.detail(found.recommended), *found.details]
-    return next((detail for detail in every if detail.curve), None)
+    """Return the details of the recipe to show a selection of: the recommended one, or the best there is."""
+
+    def order(detail: Detail) -> tuple[bool, bool, float]:
+        cell = found.cell(detail.recipe, found.main_level)
+        return detail.recipe != found.recommended, cell.mean_band is None, float(cell.mean_size.mean())
+
+    return min((detail for detail in found.details if detail.curve), key=order, default=None)
 
 
 def _splits(found: Evaluation) -> str:

@@ -94,6 +94,5 @@ def facts(pairs: Sequence[tuple[str, str]]) -> str:
 
 def figure(svg: str, title: str, caption: str) -> str:
     """Return a drawing with what it shows above it and how to read it below it."""
-    return (
-        f"<figure><figcaption><strong>{escape(title)}</strong> {escape(caption)}</figcaption>{svg}</figure>"
-    )
+    strong = f"<strong>{escape(title)}</strong> " if title else ""
+    return f"<figure><figcaption>{strong}{escape(caption)}</figcaption>{svg}</figure>"

@@ -47,6 +47,8 @@ def draw(plot: Callable[[Axes], object], name: str, alt: str) -> str:
         FigureCanvasSVG(figure)
         plot(figure.add_subplot())
         figure.patch.set_visible(False)
+        # Ticks change when the axes make room for a legend: the second layout knows the new ones.
+        figure.draw_without_rendering()
         text = StringIO()
         figure.savefig(text, format="svg", metadata={"Date": None, "Creator": None})
     return _inline(text.getvalue(), name, alt)
@@ -65,6 +67,7 @@ def _inline(document: str, name: str, alt: str) -> str:
     rest = re.sub(r"url\(#", f"url(#{name}-", rest)
     rest = re.sub(r"(?<=: )#[0-9a-f]{6}\b", lambda colour: f"var(--{_NAME_OF[colour[0]]})", rest)
     rest = re.sub(r"font: ((?:bold|[0-9]+) )?([0-9.]+px) [^;\"]*", _font, rest)
+    rest = re.sub(r" ?font-family: [^;\"]*;?", "", rest)
     return f'<svg {box[0]} role="img" aria-label="{escape(alt)}">{rest.rstrip()}'
 
 

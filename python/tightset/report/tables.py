@@ -83,7 +83,7 @@ def strata(found: Evaluation) -> str:
 
 def _strata(caption: str, found: Evaluation, part: dict[str, tuple[Stratum, ...]]) -> str:
     kinds = part[found.recommended]
-    columns = ["recipe", *(f"{kind.name} ({kind.rows:,} rows)" for kind in kinds)]
+    columns = ["recipe", *(f"{kind.name} ({kind.rows:,} row{'s' * (kind.rows != 1)})" for kind in kinds)]
     rows: list[Row] = [
         (
             recipe,
