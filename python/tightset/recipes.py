@@ -170,7 +170,7 @@ def _selected(score: str) -> Callable[[], Recipe]:
 def _tightest() -> Recipe:
     from tightset.tightest import CANDIDATES
 
-    return reduce(or_, (Recipe(*product_of, "modsel") for product_of in CANDIDATES))
+    return reduce(or_, (Recipe(score, reweight, t, "modsel") for score, reweight, t in CANDIDATES))
 
 
 _RECIPES: dict[str, Callable[[], Recipe]] = {
