@@ -64,6 +64,15 @@ impl Lanes {
 
     #[inline(always)]
     pub(crate) fn total<F: Float>(&self, taken: usize) -> i128 {
+        if taken > 0 && taken * LANES <= TERMS_PER_LANE {
+            // Few enough for one lane: the lanes are added before anything else, in vectors.
+            let (mut high, mut low) = (0_u64, 0_u64);
+            for lane in 0..LANES {
+                high = high.wrapping_add(self.high[lane]);
+                low = low.wrapping_add(self.low[lane]);
+            }
+            return F::collect(F::without_anchors(high, low, (taken * LANES) as u64));
+        }
         let mut total = 0;
         for lane in 0..LANES {
             total += F::collect(self.words::<F>(lane, taken));

@@ -2,49 +2,47 @@
 //!
 //! Sets hold a few of many labels. Labels whose logits are too low to matter are left out at once; of the
 //! others, the first sixteen are selected and sorted, and twice as many each time more are wanted: O(K)
-//! for a set of any fixed size.
+//! for a set of any fixed size. Where labels are few the first ones are found one by one.
 
 use crate::float::Float;
 
 /// Labels by rank, sorted as far as asked for.
 #[derive(Debug, Default)]
 pub(crate) struct TopLabels<F: Float> {
+    /// As long as the longest row; the first `taken` are in use.
     keys: Vec<F::Key>,
+    taken: usize,
     sorted: usize,
 }
 
 /// Labels that are sorted at first; each further step doubles them.
 const FIRST_SORTED: usize = 16;
+/// Where labels are few, this many are found one by one before the others are sorted: most sets need no more.
+const ONE_BY_ONE: usize = 3;
+const FEW_LABELS: usize = 64;
 
 impl<F: Float> TopLabels<F> {
     /// Takes the labels of a row whose logits are at least `floor` and possible.
     #[inline(always)]
     pub(crate) fn take(&mut self, row: &[F], floor: F) {
-        self.sorted = 0;
-        self.keys.clear();
-        if floor == F::NEG_INFINITY {
-            let possible = row.iter().enumerate().filter(|(_, z)| **z > F::NEG_INFINITY);
-            self.keys.extend(possible.map(|(label, &z)| F::key(z, label as u32)));
-            return;
+        if self.keys.len() < row.len() {
+            self.keys.resize(row.len(), F::key(F::ZERO, 0));
         }
-        // Most labels fall below the floor, sixteen at a time.
-        for (chunk, group) in row.chunks(16).enumerate() {
-            let any = group.iter().fold(false, |any, &z| any | (z >= floor));
-            if any {
-                for (i, &z) in group.iter().enumerate() {
-                    if z >= floor {
-                        self.keys.push(F::key(z, (16 * chunk + i) as u32));
-                    }
-                }
-            }
+        let keys = &mut self.keys[..row.len()];
+        let mut taken = 0;
+        // Written always, kept or written over: a branch would be wrong too often to be worth it.
+        for (label, &z) in row.iter().enumerate() {
+            keys[taken] = F::key(z, label as u32);
+            taken += usize::from((z >= floor) & (z > F::NEG_INFINITY));
         }
+        (self.taken, self.sorted) = (taken, 0);
     }
 
     /// The label of a rank counted from 0, and its logit.
     #[inline(always)]
     pub(crate) fn get(&mut self, i: usize) -> Option<(u32, F)> {
         while i >= self.sorted {
-            if self.sorted == self.keys.len() {
+            if self.sorted == self.taken {
                 return None;
             }
             self.extend();
@@ -53,7 +51,16 @@ impl<F: Float> TopLabels<F> {
     }
 
     fn extend(&mut self) {
-        let rest = &mut self.keys[self.sorted..];
+        let rest = &mut self.keys[self.sorted..self.taken];
+        if self.sorted < ONE_BY_ONE && rest.len() <= FEW_LABELS {
+            let mut first = 0;
+            for i in 1..rest.len() {
+                first = if rest[i] < rest[first] { i } else { first };
+            }
+            rest.swap(0, first);
+            self.sorted += 1;
+            return;
+        }
         let step = self.sorted.max(FIRST_SORTED).min(rest.len());
         if step < rest.len() {
             rest.select_nth_unstable(step);
@@ -79,6 +86,6 @@ mod tests {
         }
         assert!(top.get(1000).is_none());
         top.take(&row, 490.0);
-        assert_eq!(top.keys.len(), row.iter().filter(|z| **z >= 490.0).count());
+        assert_eq!(top.taken, row.iter().filter(|z| **z >= 490.0).count());
     }
 }

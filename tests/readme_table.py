@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from command_line import output
+from tightset.cli.paper_tables import TITLE
 
 README = Path(__file__).parent.parent / "README.md"
 COMMAND = "tightset reproduce --recipes paper,aps,er-aps,thr --no-plots"
@@ -12,10 +13,10 @@ START, END = "<!-- sizes: make readme writes this -->\n```\n", "```\n<!-- end of
 
 
 def printed(cwd):
-    """Return the first table that the command prints, run in this folder."""
-    text = output(*COMMAND.split()[1:], cwd=cwd)
-    table = text.split("\n\n")[1]
-    return f"{table}\n"
+    """Return the table that the command ends with, run in this folder."""
+    blocks = output(*COMMAND.split()[1:], cwd=cwd).split("\n\n")
+    title = next(i for i, block in enumerate(blocks) if block.startswith(TITLE))
+    return f"{blocks[title + 1]}\n"
 
 
 def shown():

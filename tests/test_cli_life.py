@@ -100,6 +100,14 @@ def test_logits_and_labels_in_one_file(data, folder, suffix):
     assert ts.load(folder / "p.json") == ts.calibrate(wide, labels[:N], recipe="thr")
 
 
+@pytest.mark.parametrize("header", ["", "label", "the class"])
+def test_labels_as_text(data, folder, header):
+    logits, labels = data
+    np.savetxt(folder / "labels.csv", labels[:N], fmt="%d", header=header, comments="")
+    output("calibrate", "logits.npy", "labels.csv", "-o", "p.json", "-r", "thr", cwd=folder)
+    assert ts.load(folder / "p.json") == ts.calibrate(logits[:N], labels[:N], recipe="thr")
+
+
 def test_lists_in_a_column(data, folder):
     logits, labels = data
     pq.write_table(pa.table({"logits": logits[:N].tolist(), "labels": labels[:N]}), folder / "lists.parquet")

@@ -168,13 +168,9 @@ def _selected(score: str) -> Callable[[], Recipe]:
 
 
 def _tightest() -> Recipe:
-    """Return the candidates of all scores under all reweightings."""
-    reweightings = [
-        None,
-        *(Entropy(gamma, power) for gamma in (0.0, 0.01, 0.1, 1.0) for power in (0.5, 1.0)),
-        *(Entropy(gamma, -0.1) for gamma in (0.01, 0.1, 1.0)),
-    ]
-    return Recipe(["thr", "aps"], reweightings, "auto", "modsel")
+    from tightset.tightest import CANDIDATES
+
+    return reduce(or_, (Recipe(score, reweight, t, "modsel") for score, reweight, t in CANDIDATES))
 
 
 _RECIPES: dict[str, Callable[[], Recipe]] = {

@@ -42,8 +42,8 @@ def read_data(logits: str, labels: str | None) -> Data:
         if not isinstance(found, Mapping):
             message = f"LABELS must be given: {logits} holds one array"
             raise ValueError(message)
-        return Data(_pick(found, logits, "logits"), _pick(found, logits, "labels"))
-    return Data(_only(found, logits, "logits"), _flat(_only(_read(labels), labels, "labels")))
+        return Data(_pick(found, logits, "logits"), _whole(_pick(found, logits, "labels")))
+    return Data(_only(found, logits, "logits"), _whole(_only(_read(labels), labels, "labels")))
 
 
 def read_logits(path: str) -> NDArray[Any]:
@@ -65,9 +65,15 @@ def _pick(found: Mapping[str, NDArray[Any]], path: str, name: str) -> NDArray[An
     raise ValueError(message)
 
 
-def _flat(labels: NDArray[Any]) -> NDArray[Any]:
-    """Return a single column as a vector."""
-    return labels[:, 0] if labels.ndim == 2 and labels.shape[1] == 1 else labels
+def _whole(labels: NDArray[Any]) -> NDArray[Any]:
+    """Return whole numbers as integers and one column as a vector: text knows neither.
+
+    Others stay as they are, and are refused by `calibrate`.
+    """
+    flat = labels[:, 0] if labels.ndim == 2 and labels.shape[1] == 1 else labels
+    if flat.dtype.kind == "f" and np.isfinite(flat).all() and (flat == np.floor(flat)).all():
+        return flat.astype(np.int64)
+    return flat
 
 
 def _read(path: str) -> NDArray[Any] | Mapping[str, NDArray[Any]]:
@@ -169,15 +175,8 @@ def _columns(columns: Mapping[str, NDArray[Any]]) -> Mapping[str, NDArray[Any]]:
     if rest:
         found["logits"] = np.column_stack(rest)
     if label is not None:
-        found["labels"] = _whole(columns[label])
+        found["labels"] = columns[label]
     return found
-
-
-def _whole(labels: NDArray[Any]) -> NDArray[Any]:
-    """Return labels of a text file as integers, where they are; others are refused later, by value."""
-    if labels.dtype.kind == "f" and np.isfinite(labels).all() and (labels == np.floor(labels)).all():
-        return labels.astype(np.int64)
-    return labels
 
 
 def _from_table(table: Any) -> Mapping[str, NDArray[Any]]:

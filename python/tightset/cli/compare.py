@@ -6,11 +6,12 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
+import numpy as np
 import typer
 
 from tightset import comparison
 from tightset.cli import options, tables
-from tightset.cli.array_files import read_data
+from tightset.cli.array_files import Data, read_data
 from tightset.cli.atomic import STANDARD, check_folder, written
 from tightset.cli.optional import optional_package
 from tightset.cli.result_files import csv_text
@@ -34,6 +35,7 @@ def compare(
         str | None, typer.Option(help="Write all figures as CSV, or - .", show_default=False)
     ] = None,
     probabilities: options.Probabilities = False,
+    max_rows: Annotated[int, typer.Option(help="Rows to use at most, drawn at random.", min=10)] = 200_000,
     seed: options.Seed = 0,
     json: options.Json = False,
 ) -> None:
@@ -52,7 +54,7 @@ def compare(
             check_folder(Path(path))
     names, asked = options.parse_recipes(recipes), options.parse_levels(levels)
     writer = None if report is None else optional_package("tightset.report", "reports")
-    data = read_data(logits, labels)
+    data = _sample(read_data(logits, labels), max_rows, seed)
     with Progress(len(names) * splits, "comparing") as progress:
         found = comparison.compare(
             data.logits,
@@ -83,6 +85,15 @@ def compare(
         ]
         parts += [f"report: {report}"] if report else []
         sys.stdout.write("\n\n".join(parts) + "\n")
+
+
+def _sample(data: Data, most: int, seed: int) -> Data:
+    """Return so many rows at most: every split takes a copy of them, and more would not tell more."""
+    n = len(data.logits)
+    if n <= most or len(data.labels) != n:
+        return data
+    rows = np.sort(np.random.default_rng([seed, n]).choice(n, most, replace=False))
+    return Data(data.logits[rows], data.labels[rows])
 
 
 def _few(levels: tuple[float, ...]) -> tuple[float, ...]:

@@ -1,6 +1,6 @@
 """Figures of Table 1 of Luo & Colombo (COPA 2024, PMLR 230), as far as they are at hand.
 
-Only figures that were checked against a source are here; a cell without one is left blank in tables.
+A cell without one is left blank in tables.
 """
 
 from __future__ import annotations

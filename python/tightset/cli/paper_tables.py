@@ -15,6 +15,7 @@ from tightset.evaluation import Cell, Evaluation
 SHOWN = (0.90, 0.95, 0.99)
 """Levels of the first table; the others are in the second and in the files."""
 
+TITLE = "Mean coverage and mean set size"
 _MARKS = {True: "+", False: "!", None: "~"}
 
 
@@ -28,7 +29,7 @@ def table_one(found: Sequence[Evaluation]) -> str:
             cells = [one.cell(recipe, level) for level in SHOWN]
             rows.append([f"  {recipe}", *(text for cell in cells for text in _texts(one, cell))])
     n_splits = found[0].n_splits
-    title = f"Mean coverage and mean set size over {n_splits} random splits, 80 % of the rows calibrate"
+    title = f"{TITLE} over {n_splits} random splits, 80 % of the rows calibrate"
     notes = (
         "+ coverage lies in its band, ! it does not, ~ the recipe's coverage is approximate: no band. The\n"
         "law of fixed scores is exact; the band of er-* and tightest, which select, is proven and wider.\n"
@@ -89,10 +90,11 @@ def differences(found: Sequence[Evaluation], tied: Saturation, selected: Selecti
     text = f"""
         Where our figures differ from the paper's, and why. The networks are others: the scripts in
         `experiments` trained ours, so sizes compare by order, not by value. At levels below the accuracy of a
-        network sets are single labels or empty, and their size is about level / accuracy. In the paper,
+        network the smallest sets are single labels or empty, and their size is about level / accuracy. In the paper,
         coverage of entropy reweighting on AG News at 0.99 is 0.977, far below what ten exact splits
-        could show. Rows that a network is nearly certain of make its wrong labels tie at score 1.0, and then
-        sets depend on how ties are counted: at T = 1 and level {tied.levels[-1]:g} the textbook form gives
+        could show. A likely reason is saturation: rows that a network is nearly certain of make its wrong
+        labels tie at score 1.0, and sets depend on how ties are counted. At T = 1 and level
+        {tied.levels[-1]:g} the textbook form gives
         {tied.textbook[-1]:.2f} labels a set here, the ranked form {tied.ranked[-1]:.2f} (saturation.svg).
         Selecting by size on the rows that calibrate costs coverage: with {selected.n_calibration} rows and
         {selected.n_candidates} candidates, {_loss(selected, "naive")} for the smallest sets outright and

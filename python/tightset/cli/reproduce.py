@@ -79,8 +79,8 @@ def reproduce(
     if json:
         options.print_json({**document, "files": [str(file) for file in files]})
         return
-    parts = [paper_tables.table_one(found), *(paper_tables.bands(one) for one in found)]
-    parts += [paper_tables.scenarios(found), paper_tables.differences(found, tied, selected)]
+    parts = [*(paper_tables.bands(one) for one in found), paper_tables.scenarios(found)]
+    parts += [paper_tables.differences(found, tied, selected), paper_tables.table_one(found)]
     parts += [skipped] if skipped else []
     parts.append("\n".join(f"{file}" for file in files))
     sys.stdout.write("\n\n".join(parts) + "\n")

@@ -69,7 +69,7 @@ def mean_coverage_band(
     >>> ts.metrics.mean_coverage_band(1000, 0.1, n_test=500, n_splits=1)
     Band(lower=0.872, upper=0.926)
     >>> ts.metrics.mean_coverage_band(1000, 0.1, n_test=500, n_splits=10)
-    Band(lower=0.8914, upper=0.9084)
+    Band(lower=0.8914, upper=0.9086)
     """
     n = as_integer(n_calibration, "n_calibration", 1, MOST_PARAMETER)
     rows = as_integer(n_test, "n_test", 1, _MOST_ROWS)

@@ -1,0 +1,56 @@
+"""The candidates of ``recipe="tightest"``: every score, plain and reweighted, over temperatures.
+
+A product of all parameters would be ten thousand candidates. These are hundreds: the full automatic grid
+where it is cheap, whole octaves around the useful temperatures elsewhere, and more parameters for the scores
+that win more often (thr and mixed, on every set of logits tried). The lists are fixed before any data are
+seen, as exact coverage needs.
+"""
+
+from __future__ import annotations
+
+from tightset.scores import MIXED, RAPS, SAPS, Entropy
+
+INF = float("inf")
+
+# Weights that may be nearly 0, so that useful temperatures are high, and weights near 1.
+STRONG = tuple(Entropy(gamma, power) for gamma in (0.0, 0.01) for power in (0.5, 1.0))
+MILD = (
+    *(Entropy(gamma, power) for gamma in (0.1, 1.0) for power in (0.5, 1.0)),
+    *(Entropy(gamma, -0.1) for gamma in (0.01, 0.1, 1.0)),
+)
+
+
+def octaves(first: int, last: int, steps: int = 1) -> tuple[float, ...]:
+    """Return powers of two, `steps` to an octave."""
+    return tuple(2.0 ** (j / steps) for j in range(first * steps, last * steps + 1))
+
+
+def limits(temperatures: tuple[float, ...]) -> tuple[float, ...]:
+    """Add the closed limits."""
+    return (0.0, *temperatures, INF)
+
+
+_RAPS = tuple(RAPS(penalty, k_reg) for k_reg in (1, 2, 5) for penalty in (0.001, 0.01, 0.1, 0.3))
+_SAPS = tuple(SAPS(weight) for weight in (0.05, 0.1, 0.2, 0.5))
+_MIXED = tuple(MIXED(weight) for weight in (0.1, 0.25, 0.5, 1.0, 2.0))
+
+# Scores, reweightings and temperatures; each entry is a product.
+CANDIDATES = (
+    (("thr", "aps"), (None,), "auto"),
+    (("thr",), MILD, limits(octaves(-2, 5))),
+    (("thr",), STRONG, limits(octaves(0, 9))),
+    (("aps",), MILD, limits(octaves(-4, 3))),
+    (("aps",), STRONG, limits(octaves(-2, 9))),
+    (_MIXED, (None,), octaves(-1, 4, steps=2)),
+    (_MIXED[1::2], MILD, octaves(-1, 4)),
+    (_MIXED[1::2], STRONG, octaves(1, 8)),
+    (("rank",), (None,), octaves(-3, 6)),
+    (("rank",), MILD, (1.0, 4.0, 16.0)),
+    (("rank",), STRONG, (4.0, 16.0, 64.0)),
+    (_RAPS, (None,), (0.0625, 0.25, 0.5, 1.0, 2.0)),
+    ((_RAPS[6], _RAPS[9]), MILD, (0.25, 1.0)),
+    ((_RAPS[6], _RAPS[9]), STRONG, (1.0, 16.0)),
+    (_SAPS, (None,), (0.5, 1.0, 2.0, 4.0, 8.0)),
+    (_SAPS[2:], MILD, (1.0, 4.0)),
+    (_SAPS[2:], STRONG, (4.0, 16.0)),
+)
