@@ -8,15 +8,22 @@ TIMED := --benchmark-enable --benchmark-only --benchmark-quiet -q -o addopts="-r
 SOURCES := Cargo.toml Cargo.lock pyproject.toml $(shell find src -name '*.rs')
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help run test test-rust test-python test-slow test-peers lint format clean
+.PHONY: help run example readme test test-rust test-python test-slow test-browser test-peers lint format clean
+.PHONY: plot-sizes
 .PHONY: bench bench-calls bench-peers bench-compare bench-plot bench-readme bench-kernels
 .DEFAULT_GOAL := help
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
 
-run: $(VENV)/built ## calibrate a small real classifier and print what several recipes give
+run: $(VENV)/built ## repeat the paper's experiment on the bundled logits: a table, plots and reports
+	$(BIN)/tightset reproduce --output build/reproduce
+
+example: $(VENV)/built ## calibrate a small real classifier and print what several recipes give
 	$(BIN)/python examples/digits.py
+
+readme: $(VENV)/built ## put the table that README names a command for into it
+	$(BIN)/python tests/readme_table.py
 
 test: lint test-rust test-python ## lint, then run all tests but the slow suites
 
@@ -29,6 +36,9 @@ test-python: $(VENV)/built ## test the package
 
 test-slow: $(VENV)/built ## run the long statistical tests, and those that take much memory
 	$(BIN)/python -m pytest -n 2 -m slow
+
+test-browser: $(VENV)/built ## test the report in Chromium, of the system or of `.venv/bin/playwright install chromium`
+	TIGHTSET_BROWSER=required $(BIN)/python -m pytest -m browser
 
 test-peers: $(PEERS)/built ## compare with TorchCP, MAPIE and puncc in an environment of its own
 	$(PEERS)/bin/python -m pytest tests/peers -o addopts="-ra"
@@ -48,6 +58,9 @@ format: $(VENV)/ready ## rewrite the sources in the project's format
 	cargo fmt
 	$(BIN)/ruff check --fix-only .
 	$(BIN)/ruff format .
+
+plot-sizes: $(VENV)/built ## draw size against coverage on Fashion-MNIST to docs/images/sizes.svg
+	$(BIN)/python experiments/sizes_plot.py
 
 bench: bench-calls ## time calls beside NumPy, and beside peers where make bench-peers has run once; writes benches/results.md
 	@if [ -e $(PEERS)/built ]; then $(MAKE) --no-print-directory bench-peers; \

@@ -13,6 +13,9 @@ settings.register_profile(
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fast"))
 
+# Plots are drawn, not shown.
+os.environ["MPLBACKEND"] = "Agg"
+
 SCORES = ("thr", "aps", "raps", "saps", "rank", "mixed")
 
 

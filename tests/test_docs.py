@@ -9,10 +9,12 @@ import pkgutil
 import re
 from pathlib import Path
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
 import tightset as ts
+import tightset.report
 
 MODULES = [
     "tightset",
@@ -26,6 +28,7 @@ def plain_arrays(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with np.printoptions(legacy=False):
         yield
+    plt.close("all")
 
 
 @pytest.mark.parametrize("name", MODULES)
@@ -35,7 +38,7 @@ def test_docstrings(name):
 
 
 def test_every_public_function_is_documented_with_an_example():
-    for module in (ts, ts.metrics):
+    for module in (ts, ts.metrics, ts.plot, tightset.report):
         for name in module.__all__:
             item = getattr(module, name)
             if inspect.isfunction(item):

@@ -23,7 +23,7 @@ def uneven(rng, n, k=10):
     return logits, labels
 
 
-CANDIDATES = ts.Recipe(["thr", "aps"], None, [0.25, 0.5, 1.0, 2.0, 4.0], "held-out")
+CANDIDATES = ts.Recipe(["thr", "aps"], None, [0.25, 0.5, 0.8, 1.0, 1.2, 1.5, 2.0], "held-out")
 
 
 def held_out_tables(logits, labels, predictor):
@@ -49,7 +49,7 @@ def test_singletons_are_counted(rng):
 
 
 def test_adaptive_keeps_a_floor_for_the_worst_stratum(rng):
-    logits, labels = uneven(rng, 4000)
+    logits, labels = uneven(rng, 8000)
     small = ts.calibrate(logits, labels, 0.1, CANDIDATES)
     even = ts.calibrate(logits, labels, 0.1, CANDIDATES, objective="adaptive")
     part, sizes, covered = held_out_tables(logits, labels, even)
@@ -68,10 +68,10 @@ def test_adaptive_keeps_a_floor_for_the_worst_stratum(rng):
 
 
 def test_the_curve_explains_the_choice(rng):
-    logits, labels = uneven(rng, 4000)
+    logits, labels = uneven(rng, 8000)
     curve = ts.calibrate(logits, labels, 0.1, CANDIDATES).selection_curve
     text = str(curve)
-    assert "10 candidates, objective 'size'" in text
+    assert "14 candidates, objective 'size'" in text
     assert f"* {curve.sizes[curve.chosen]:9.3f}  {curve.candidates[curve.chosen]}" in text
     assert "objective='adaptive' evens this out" in text
     assert len(curve.coverage_by_entropy) == 5

@@ -34,6 +34,7 @@ from tightset.warning_kinds import ProbabilitiesWarning, SmallCalibrationWarning
 
 if TYPE_CHECKING:
     from tightset import datasets, metrics
+    from tightset import plot as plot
 
 __all__ = [
     "APS",
@@ -71,7 +72,8 @@ __all__ = [
 ]
 
 
-_IMPORTED_ON_USE = ("datasets", "metrics")
+# Imported by those who use them; plot is not in __all__, for a star must not need matplotlib.
+_IMPORTED_ON_USE = ("datasets", "metrics", "plot")
 
 
 def __getattr__(name: str) -> Any:
@@ -82,4 +84,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *__all__, "plot"})

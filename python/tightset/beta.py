@@ -115,6 +115,23 @@ def beta_binomial_quantile(p: float, n: int, a: float, b: float) -> int:
     return first + int(np.searchsorted(cumulative, p * (1.0 - 1e-12)))
 
 
+def beta_binomial_probabilities(n: int, a: float, b: float) -> tuple[int, NDArray[np.float64]]:
+    """Return the probabilities of consecutive counts, and the first of these; the others are negligible.
+
+    Parameters are those of `beta_binomial_cdf`.
+
+    Examples
+    --------
+    >>> from tightset.beta import beta_binomial_probabilities
+    >>> first, found = beta_binomial_probabilities(4, 1, 1)
+    >>> first, found.round(3)
+    (0, array([0.2, 0.2, 0.2, 0.2, 0.2]))
+    """
+    trials = as_integer(n, "n", 1, MOST_TRIALS)
+    first, weights = _weights(trials, _parameter(a, "a"), _parameter(b, "b"))
+    return first, weights / weights.sum()
+
+
 def _parameter(value: object, name: str) -> float:
     number = as_number(value, name)
     if not 1.0 <= number <= MOST_PARAMETER:
@@ -213,7 +230,14 @@ def _logistic(t: float) -> float:
 
 
 def _beta_binomial(n: int, a: float, b: float) -> tuple[int, NDArray[np.float64]]:
-    """Cumulative probabilities of the counts that matter, and the first of these counts.
+    """Cumulative probabilities of the counts that matter, and the first of these counts."""
+    first, weights = _weights(n, a, b)
+    cumulative = np.cumsum(weights)
+    return first, cumulative / cumulative[-1]
+
+
+def _weights(n: int, a: float, b: float) -> tuple[int, NDArray[np.float64]]:
+    """Probabilities of the counts that matter, but for their scale, and the first of these counts.
 
     Probabilities relative to the mode's are products of ratios of neighbours, all positive: no term
     is lost to cancellation, and the sum of all gives their scale.
@@ -222,9 +246,7 @@ def _beta_binomial(n: int, a: float, b: float) -> tuple[int, NDArray[np.float64]
     mode = 0 if slope == 0.0 else min(max(math.ceil((n * (a - 1.0) - (b - 1.0)) / slope), 0), n)
     # Seen from above, successes are failures.
     up, down = _tail(n, mode, a, b), _tail(n, n - mode, b, a)
-    weights = np.concatenate([down[::-1], [1.0], up])
-    cumulative = np.cumsum(weights)
-    return mode - len(down), cumulative / cumulative[-1]
+    return mode - len(down), np.concatenate([down[::-1], [1.0], up])
 
 
 def _tail(n: int, mode: int, a: float, b: float) -> NDArray[np.float64]:

@@ -201,9 +201,10 @@ def _predictors(
     strata = _strata(rows, calibrating) if any(choice.curve for choice in choices) else None
     predictors = []
     sorted_table = np.sort(table, axis=1)
+    place = {scoring: i for i, scoring in enumerate(distinct)}
     n = table.shape[1]
     for alpha, choice in zip(alphas, choices, strict=True):
-        used = [distinct.index(scoring) for scoring in choice.scorings]
+        used = [place[scoring] for scoring in choice.scorings]
         scores = sorted_table[used]
         scores.setflags(write=False)
         rank = _core.conformal_rank(n, alpha)
@@ -211,7 +212,7 @@ def _predictors(
         _warn_if_unbounded(alpha, rank, scores[0], spent=len(rows) - n)
         curve = choice.curve
         if curve is not None:
-            winner = distinct.index(curve.candidates[curve.chosen])
+            winner = place[curve.candidates[curve.chosen]]
             chosen = table[winner] <= sorted_table[winner, min(rank, n) - 1]
             by_entropy = None if strata is None else tuple(float(chosen[part].mean()) for part in strata)
             curve = replace(curve, coverage_by_entropy=by_entropy, level=1 - alpha)

@@ -18,6 +18,7 @@
 
 from tightset.metrics.marginal import Band, SizeSummary, coverage, coverage_band, size_summary
 from tightset.metrics.reporting import Report, report
+from tightset.metrics.splits import mean_coverage_band
 from tightset.metrics.strata import (
     ClassCoverage,
     SizeStrata,
@@ -41,6 +42,7 @@ __all__ = [
     "coverage_by_entropy",
     "coverage_by_scenario",
     "coverage_by_size",
+    "mean_coverage_band",
     "report",
     "size_summary",
 ]

@@ -1,0 +1,48 @@
+"""`tightset evaluate`."""
+
+from __future__ import annotations
+
+import sys
+
+from tightset.cli import options
+from tightset.cli.array_files import read_data
+from tightset.cli.atomic import STANDARD
+from tightset.cli.predict import predict_in_blocks
+from tightset.cli.predictor_files import read_predictor
+from tightset.metrics import report
+
+
+def evaluate(
+    predictor: options.Predictor,
+    logits: options.Logits,
+    labels: options.Labels = None,
+    *,
+    threads: options.Threads = None,
+    json: options.Json = False,
+) -> None:
+    """Measure a predictor's sets on rows with known labels, which it was not calibrated on.
+
+    \b
+    tightset evaluate predictor.json test-logits.npy test-labels.npy
+    tightset evaluate predictor.json test.npz --json
+    """
+    if STANDARD in (logits, labels) and predictor == STANDARD:
+        message = "PREDICTOR and LOGITS or LABELS cannot both be standard input"
+        raise ValueError(message)
+    data = read_data(logits, labels)
+    used = read_predictor(predictor)
+    sets = predict_in_blocks(used, data.logits, threads=threads)
+    # Only a score that was not selected on the calibrating rows has the law of the bands.
+    has_law = used.recipe.selection in (None, "held-out")
+    found = report(
+        sets,
+        data.labels,
+        data.logits,
+        used.alpha,
+        used.n_calibration if has_law else None,
+        probabilities=used.probabilities,
+    )
+    if json:
+        options.print_json(found.to_dict())
+    else:
+        sys.stdout.write(f"{found}\n")

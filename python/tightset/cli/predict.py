@@ -1,0 +1,80 @@
+"""`tightset predict`."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from numpy.typing import NDArray
+
+from tightset.cli import options
+from tightset.cli.array_files import read_logits
+from tightset.cli.atomic import STANDARD
+from tightset.cli.predictor_files import read_predictor
+from tightset.cli.set_files import check_destination, write_sets
+from tightset.predictor import Predictor
+from tightset.progress import Progress
+from tightset.sets import PredictionSets
+
+# Entries of a block, between which progress is shown.
+_BLOCK = 2**24
+
+
+def predict(
+    predictor: options.Predictor,
+    logits: options.Logits,
+    *,
+    output: Annotated[
+        str, typer.Option("--output", "-o", help="Where sets go: .npz, .parquet, .jsonl; - prints .jsonl.")
+    ] = STANDARD,
+    allow_empty: Annotated[
+        bool,
+        typer.Option("--allow-empty/--no-empty", help="Whether a set may be empty, or has the top label."),
+    ] = True,
+    threads: options.Threads = None,
+    json: options.Json = False,
+) -> None:
+    """Predict the set of labels of each row.
+
+    \b
+    tightset predict predictor.json new.npy -o sets.parquet
+    tightset predict predictor.json new.npy | head -3
+    tightset predict predictor.json - < new.csv > sets.jsonl
+    """
+    if predictor == STANDARD and logits == STANDARD:
+        message = "PREDICTOR and LOGITS cannot both be standard input"
+        raise ValueError(message)
+    check_destination(output)
+    rows = read_logits(logits)
+    sets = predict_in_blocks(read_predictor(predictor), rows, allow_empty=allow_empty, threads=threads)
+    write_sets(sets, output)
+    if output == STANDARD:
+        return
+    mean = float(sets.sizes.mean()) if len(sets) else None
+    empty = float((sets.sizes == 0).mean()) if len(sets) else None
+    if json:
+        options.print_json({"output": output, "rows": len(sets), "mean_size": mean, "empty_rate": empty})
+    else:
+        about = "" if mean is None else f", mean size {mean:.3f}, {empty:.1%} empty"
+        sys.stdout.write(f"{output}: {len(sets)} sets{about}\n")
+
+
+def predict_in_blocks(
+    predictor: Predictor, logits: NDArray[Any], *, allow_empty: bool = True, threads: int | None = None
+) -> PredictionSets:
+    """Predict block by block; a row's set does not depend on the others, so the sets are the same."""
+    step = max(1, _BLOCK // max(1, logits.shape[-1])) if logits.ndim == 2 else 1
+    if logits.ndim != 2 or len(logits) <= step:
+        return predictor.predict_set(logits, allow_empty=allow_empty, n_threads=threads)
+    indptr, indices = [np.zeros(1, np.int64)], []
+    with Progress(len(logits), "predicting") as progress:
+        for start in range(0, len(logits), step):
+            part = predictor.predict_set(
+                logits[start : start + step], allow_empty=allow_empty, n_threads=threads
+            )
+            indptr.append(part.indptr[1:] + indptr[-1][-1])
+            indices.append(part.indices)
+            progress.advance(len(part))
+    return PredictionSets(np.concatenate(indptr), np.concatenate(indices), predictor.n_labels)

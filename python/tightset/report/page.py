@@ -1,0 +1,185 @@
+"""The page: its parts in order, its style, and the file it becomes."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+
+from matplotlib.axes import Axes
+
+from tightset._core import VERSION
+from tightset.cli.atomic import written
+from tightset.evaluation import Evaluation
+from tightset.metrics.layout import Table
+from tightset.plot.theme import DARK, LIGHT, Theme
+from tightset.report import tables
+from tightset.report.figures import drawings
+from tightset.report.markup import Number, facts, figure, table
+from tightset.report.svg import draw, variables
+
+
+@dataclass(frozen=True, slots=True)
+class Exhibit:
+    """Something more to show after the data sets: a figure, a table, or both.
+
+    Attributes
+    ----------
+    title, text
+        What it is and what it says.
+    draw
+        Draws on the axes it is given; None without a figure.
+    alt
+        The figure in words.
+    table
+        None without a table.
+    """
+
+    title: str
+    text: str
+    draw: Callable[[Axes], object] | None = None
+    alt: str = ""
+    table: Table | None = None
+
+
+def write_report(
+    path: str | os.PathLike[str],
+    evaluation: Evaluation | Sequence[Evaluation],
+    *,
+    title: str | None = None,
+    exhibits: Sequence[Exhibit] = (),
+) -> None:
+    """Write one HTML file with the tables and plots of a comparison, readable without network.
+
+    The file appears whole or not at all. It follows the reader's preference for light or dark.
+
+    Parameters
+    ----------
+    path
+        Where to; ``-`` is standard output.
+    evaluation
+        What `tightset.comparison.compare` returned, or several of them.
+    title
+        Heading of the page; by default the names of the data sets.
+    exhibits
+        More figures and tables, after those of the data sets.
+
+    Examples
+    --------
+    >>> import tightset as ts
+    >>> from tightset.comparison import compare
+    >>> from tightset.report import write_report
+    >>> data = ts.datasets.load("carer")
+    >>> found = compare(data.logits, data.labels, name="carer", recipes=["thr", "aps"], n_splits=2)
+    >>> write_report("report.html", found)
+    """
+    found = (evaluation,) if isinstance(evaluation, Evaluation) else tuple(evaluation)
+    if not found:
+        message = "evaluation must not be empty"
+        raise ValueError(message)
+    text = _page(found, title or ", ".join(one.dataset for one in found), exhibits)
+    with written(path) as file:
+        file.write(text.encode())
+
+
+def _page(found: Sequence[Evaluation], title: str, exhibits: Sequence[Exhibit]) -> str:
+    names = [f"part-{i}" for i in range(len(found))]
+    parts = [_part(name, one, alone=len(found) == 1) for name, one in zip(names, found, strict=True)]
+    parts += [_exhibits(exhibits)] if exhibits else []
+    return (
+        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        '<meta name="color-scheme" content="light dark">\n'
+        f"<title>{escape(title)}: prediction sets compared</title>\n"
+        f"<style>\n{_style()}</style>\n</head>\n<body>\n"
+        f'<header><p class="kind">Prediction sets compared</p><h1>{escape(title)}</h1>'
+        f"{_contents(names, found, exhibits)}</header>\n<main>\n"
+        + "\n".join(parts)
+        + f"\n</main>\n<footer><p>tightset {escape(VERSION)}</p></footer>\n</body>\n</html>\n"
+    )
+
+
+def _style() -> str:
+    def declared(theme: Theme) -> str:
+        return " ".join(f"--{name}: {colour};" for name, colour in variables(theme).items())
+
+    return (
+        f":root {{ {declared(LIGHT)} }}\n"
+        f"@media (prefers-color-scheme: dark) {{ :root {{ {declared(DARK)} }} }}\n"
+        + (Path(__file__).parent / "style.css").read_text(encoding="utf-8")
+    )
+
+
+def _contents(names: Sequence[str], found: Sequence[Evaluation], exhibits: Sequence[Exhibit]) -> str:
+    places = list(zip(names, (one.dataset for one in found), strict=True))
+    places += [("more", "More")] if exhibits else []
+    if len(places) == 1:
+        return ""
+    items = "".join(f'<li><a href="#{name}">{escape(shown)}</a></li>' for name, shown in places)
+    return f'<nav aria-label="Contents"><ul>{items}</ul></nav>'
+
+
+def _part(name: str, found: Evaluation, *, alone: bool) -> str:
+    # With one data set its name is the heading of the page already.
+    heading = "" if alone else f"<h2>{escape(found.dataset)}</h2>"
+    shown = "".join(
+        figure(draw(d.draw, f"{name}-{d.key}", d.alt), d.title, d.caption) for d in drawings(found)
+    )
+    level = 2 if alone else 3
+
+    def titled(title: str, body: str) -> str:
+        return f"<h{level}>{title}</h{level}>{body}"
+
+    return (
+        f'<section id="{name}" aria-label="{escape(found.dataset)}">{heading}'
+        f'<p class="lead">{escape(found.sentence)}</p>{_facts(found)}'
+        + titled("Use it", f'<pre tabindex="0"><code>{escape(found.snippet)}</code></pre>')
+        + titled("Plots", f'<div class="figures">{shown}</div>')
+        + titled("Tables", tables.details(found) + tables.sizes(found) + tables.coverages(found))
+        + _notes(found)
+        + tables.strata(found)
+        + "</section>"
+    )
+
+
+def _facts(found: Evaluation) -> str:
+    cell = found.cell(found.recommended, found.main_level)
+    known = [one.in_band for one in found.cells if one.in_band is not None]
+    pairs = [
+        ("recipe", found.recommended),
+        (f"mean size at {found.main_level:g}", f"{cell.mean_size.mean():.3f}"),
+        ("coverage", f"{cell.coverage.mean():.4f}"),
+        ("top label right", f"{100 * found.accuracy:.2f} %"),
+        ("rows, labels", f"{found.n:,}, {found.n_labels:,}"),
+        ("splits", f"{found.n_splits}"),
+        ("calibration, test", f"{found.n_calibration:,}, {found.n_test:,}"),
+    ]
+    if known:
+        pairs.append(("cells in their band", f"{sum(known)} of {len(known)}"))
+    return facts(pairs)
+
+
+def _notes(found: Evaluation) -> str:
+    return (
+        '<p class="note">Bold: the smallest of the exact recipes at a level. Recipes that select on the rows '
+        "they calibrate with are approximate and have no band. "
+        f"Bands hold with probability {found.band_level:.6f} each. Seed {found.seed}.</p>"
+    )
+
+
+def _exhibits(exhibits: Sequence[Exhibit]) -> str:
+    shown = []
+    for i, one in enumerate(exhibits):
+        slug = re.sub(r"[^a-z0-9]+", "-", one.title.lower()).strip("-")
+        body = "" if one.draw is None else figure(draw(one.draw, f"more-{i}-{slug}", one.alt), "", one.text)
+        if one.draw is None and one.text:
+            body = f"<p>{escape(one.text)}</p>"
+        if one.table is not None:
+            rows = [(name, [Number(cell) for cell in cells]) for name, *cells in one.table.lines]
+            body += table(one.table.title, ["", *one.table.columns], rows)
+            body += "".join(f'<p class="note">{escape(note)}</p>' for note in one.table.notes)
+        shown.append(f"<div><h3>{escape(one.title)}</h3>{body}</div>")
+    return f'<section id="more"><h2>More</h2><div class="figures">{"".join(shown)}</div></section>'

@@ -1,0 +1,117 @@
+"""The tables of a report, from an evaluation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tightset.evaluation import Cell, Evaluation
+from tightset.metrics import Stratum
+from tightset.report.markup import Number, Row, table
+
+
+def sizes(found: Evaluation) -> str:
+    """Return mean sizes of every recipe at every level; the smallest exact one of a level stands out."""
+    best = {level: min(_exact_sizes(found, level), default=None) for level in found.levels}
+
+    def number(cell: Cell) -> Number:
+        mean = float(cell.mean_size.mean())
+        is_best = cell.mean_band is not None and mean == best[cell.level]
+        kind, hint = ("best", "smallest") if is_best else ("", "")
+        return Number(f"{mean:.3f}", _spread(cell.mean_size.std()), kind, hint)
+
+    return _by_level("Labels in a set: mean over splits ± standard deviation", found, number)
+
+
+def coverages(found: Evaluation) -> str:
+    """Return mean coverage of every recipe at every level; what is outside its exact band stands out."""
+
+    def number(cell: Cell) -> Number:
+        outside = cell.in_band is False
+        return Number(
+            f"{cell.coverage.mean():.4f}",
+            _spread(cell.coverage.std(), 4),
+            "outside" if outside else "",
+            "outside its band" if outside else "in its band" if cell.in_band else "",
+        )
+
+    return _by_level("Coverage: mean over splits ± standard deviation", found, number)
+
+
+def details(found: Evaluation) -> str:
+    """Return every recipe at the main level."""
+    rows: list[Row] = []
+    for recipe in found.recipes:
+        cell = found.cell(recipe, found.main_level)
+        where = {True: "exact, in band", False: "exact, outside its band", None: "approximate"}[cell.in_band]
+        rows.append(
+            (
+                recipe,
+                [
+                    Number(f"{cell.mean_size.mean():.3f}"),
+                    Number(f"{cell.coverage.mean():.4f}"),
+                    where,
+                    Number(f"{100 * cell.singleton_rate.mean():.1f} %"),
+                    Number(f"{100 * cell.empty_rate.mean():.1f} %"),
+                    Number(f"{cell.n_calibration:,}"),
+                    found.detail(recipe).candidate,
+                ],
+            )
+        )
+    columns = [
+        "recipe",
+        "mean size",
+        "coverage",
+        "guarantee",
+        "one label",
+        "empty",
+        "calibrating rows",
+        "in use after calibration (first split)",
+    ]
+    return table(f"Recipes at level {found.main_level:g}", columns, rows, strong=found.recommended)
+
+
+def strata(found: Evaluation) -> str:
+    """Return coverage and size by entropy and by scenario, at the main level."""
+    return "".join(
+        _strata(f"{title} at level {found.main_level:g}: coverage, and labels in a set", found, part)
+        for title, part in (
+            ("Rows by rising entropy", {d.recipe: d.by_entropy for d in found.details}),
+            ("Four scenarios (top label, entropy)", {d.recipe: d.by_scenario for d in found.details}),
+        )
+    )
+
+
+def _strata(caption: str, found: Evaluation, part: dict[str, tuple[Stratum, ...]]) -> str:
+    kinds = part[found.recommended]
+    columns = ["recipe", *(f"{kind.name} ({kind.rows:,} row{'s' * (kind.rows != 1)})" for kind in kinds)]
+    rows: list[Row] = [
+        (
+            recipe,
+            [
+                Number("no rows")
+                if stratum.coverage is None or stratum.mean_size is None
+                else Number(f"{stratum.coverage:.3f}", f"size {stratum.mean_size:.2f}")
+                for stratum in found_strata
+            ],
+        )
+        for recipe, found_strata in part.items()
+    ]
+    return table(caption, columns, rows, strong=found.recommended)
+
+
+def _by_level(caption: str, found: Evaluation, number: Callable[[Cell], Number]) -> str:
+    rows: list[Row] = [
+        (recipe, [number(found.cell(recipe, level)) for level in found.levels]) for recipe in found.recipes
+    ]
+    digits = max(len(f"{level:g}".partition(".")[2]) for level in found.levels)
+    columns = ["recipe", *(f"{level:.{digits}f}" for level in found.levels)]
+    return table(caption, columns, rows, strong=found.recommended)
+
+
+def _exact_sizes(found: Evaluation, level: float) -> list[float]:
+    cells = (found.cell(recipe, level) for recipe in found.recipes)
+    return [float(cell.mean_size.mean()) for cell in cells if cell.mean_band is not None]
+
+
+def _spread(deviation: float, digits: int = 3) -> str:
+    return f"± {deviation:.{digits}f}"

@@ -1,0 +1,132 @@
+"""Bad input from the shell: one line, exit code 2, no traceback, nothing written."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import numpy as np
+import pytest
+
+import tightset as ts
+from command_line import refusal
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    path = tmp_path_factory.mktemp("bad")
+    rng = np.random.default_rng(0)
+    logits, labels = rng.normal(size=(50, 3)), rng.integers(3, size=50)
+    np.save(path / "x.npy", logits)
+    np.save(path / "y.npy", labels)
+    np.savez(path / "xy.npz", logits=logits, labels=labels)
+    np.savez(path / "ab.npz", a=logits, b=labels)
+    np.save(path / "nan.npy", np.where(np.arange(3) == 1, np.nan, logits))
+    np.save(path / "wide.npy", rng.normal(size=(50, 4)))
+    np.save(path / "half.npy", labels + 0.5)
+    np.save(path / "short.npy", labels[:49])
+    np.save(path / "few.npy", logits[:5])
+    np.save(path / "objects.npy", np.array([{}], dtype=object), allow_pickle=True)
+    (path / "broken.npy").write_bytes(b"\x93NUMPY no")
+    (path / "empty.csv").write_text("")
+    (path / "words.csv").write_text("a,b\n1,x\n")
+    (path / "ragged.csv").write_text("1,2\n3\n")
+    (path / "broken.parquet").write_bytes(b"PAR1 no")
+    (path / "broken.safetensors").write_bytes(b"no")
+    (path / "broken.json").write_text("{")
+    (path / "x.txt").write_text("1")
+    ts.calibrate(logits, labels, recipe="thr").save(path / "p.json")
+    return path
+
+
+CASES = [
+    (["nonsense"], "No such command 'nonsense'"),
+    (["calibrate", "x.npy", "y.npy"], "Missing option '--output'"),
+    (["calibrate", "x.npy", "y.npy", "--nonsense"], "No such option"),
+    (["calibrate", "gone.npy", "y.npy", "-o", "q.json"], "gone.npy does not exist"),
+    (["calibrate", "x.npy", "-o", "q.json"], "LABELS must be given: x.npy holds one array"),
+    (["calibrate", ".", "y.npy", "-o", "q.json"], ". is not a file"),
+    (["calibrate", "-", "-", "-o", "q.json"], "LOGITS and LABELS cannot both be standard input"),
+    (["calibrate", "ab.npz", "-o", "q.json"], "ab.npz has no array 'logits' but a, b; say which with"),
+    (["calibrate", "xy.npz:z", "y.npy", "-o", "q.json"], "xy.npz has no array 'z', it has logits, labels"),
+    (["calibrate", "nan.npy", "y.npy", "-o", "q.json"], "logits"),
+    (["calibrate", "x.npy", "half.npy", "-o", "q.json"], "labels"),
+    (["calibrate", "x.npy", "short.npy", "-o", "q.json"], "labels must have"),
+    (["calibrate", "objects.npy", "y.npy", "-o", "q.json"], "objects.npy cannot be read as .npy"),
+    (["calibrate", "broken.npy", "y.npy", "-o", "q.json"], "broken.npy cannot be read as .npy"),
+    (["calibrate", "empty.csv", "y.npy", "-o", "q.json"], "empty.csv cannot be read as .csv: it is empty"),
+    (["calibrate", "words.csv", "y.npy", "-o", "q.json"], "words.csv cannot be read as .csv"),
+    (["calibrate", "ragged.csv", "y.npy", "-o", "q.json"], "ragged.csv cannot be read as .csv"),
+    (["calibrate", "broken.parquet", "y.npy", "-o", "q.json"], "broken.parquet cannot be read"),
+    (["calibrate", "broken.safetensors", "y.npy", "-o", "q.json"], "broken.safetensors cannot be read"),
+    (["calibrate", "x.txt", "y.npy", "-o", "q.json"], "the file must end in one of .npy, .npz, .csv"),
+    (["calibrate", "x.npy", "y.npy", "-o", "q.json", "-a", "2"], "alpha must be strictly between 0 and 1"),
+    (["calibrate", "x.npy", "y.npy", "-o", "q.json", "-a", "x"], "Invalid value for '--alpha'"),
+    (["calibrate", "x.npy", "y.npy", "-o", "q.json", "-r", "best"], "recipe must be one of 'paper'"),
+    (["calibrate", "x.npy", "y.npy", "-o", "q.json", "--objective", "luck"], "objective must be one of"),
+    (["calibrate", "x.npy", "y.npy", "-o", "no/q.json"], "the folder of no/q.json does not exist"),
+    (["calibrate", "x.npy", "y.npy", "-o", "."], "is a folder, not a file"),
+    (["predict", "p.json", "wide.npy"], "logits must have 3 labels as in calibration, got 4"),
+    (["predict", "p.json", "x.npy", "-o", "s.txt"], "--output must end in one of .npz, .parquet, .jsonl"),
+    (["predict", "p.json", "x.npy", "-o", "no/s.npz"], "the folder of no/s.npz does not exist"),
+    (["predict", "gone.json", "x.npy"], "gone.json does not exist"),
+    (["predict", "broken.json", "x.npy"], "broken.json is not a valid predictor"),
+    (["predict", "-", "-"], "PREDICTOR and LOGITS cannot both be standard input"),
+    (["predict", "p.json", "-"], "standard input is neither .npy, .npz, .parquet nor .csv: it is empty"),
+    (["predict", "-", "x.npy"], "standard input is not a valid predictor"),
+    (["evaluate", "p.json", "x.npy"], "LABELS must be given"),
+    (["evaluate", "p.json", "x.npy", "short.npy"], "labels must have"),
+    (["evaluate", "-", "-"], "PREDICTOR and LOGITS or LABELS cannot both be standard input"),
+    (["inspect", "broken.json"], "broken.json is not a valid predictor"),
+    (["inspect"], "Missing argument"),
+    (["compare", "xy.npz", "--recipes", "best"], "--recipes must be some of paper"),
+    (["compare", "xy.npz", "--levels", "1:2"], "--levels must be numbers as in"),
+    (["compare", "xy.npz", "--levels", "1.5"], "alpha must be strictly between 0 and 1"),
+    (["compare", "xy.npz", "--splits", "0"], "splits"),
+    (["compare", "xy.npz", "--test-share", "1"], "test_share must be strictly between 0 and 1, got 1.0"),
+    (["compare", "few.npy", "short.npy"], "labels must have"),
+    (["compare", "xy.npz", "--json", "--csv", "-"], "cannot both go to standard output"),
+    (["compare", "xy.npz", "--report", "no/r.html"], "the folder of no/r.html does not exist"),
+    (["reproduce", "--dataset", "cifar"], "--dataset must be one of"),
+    (["reproduce", "--splits", "0"], "Invalid value for '--splits'"),
+    (["reproduce", "--output", "x.npy"], "x.npy: File exists"),
+    (["bench", "--rows", "1"], "Invalid value for '--rows'"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "message"), CASES, ids=lambda value: " ".join(value)[:60])
+def test_one_line(folder, arguments, message):
+    before = set(folder.iterdir())
+    assert message in refusal(*arguments, cwd=folder, stdin=b"")
+    assert set(folder.iterdir()) == before
+
+
+@pytest.mark.parametrize(
+    ("package", "arguments", "message"),
+    [
+        ("typer", ["--help"], "the command line needs typer: pip install 'tightset[cli]'"),
+        ("pyarrow", ["predict", "p.json", "broken.parquet"], ".parquet files need the package pyarrow"),
+        (
+            "pyarrow",
+            ["predict", "p.json", "x.npy", "-o", "s.parquet"],
+            ".parquet files need the package pyarrow",
+        ),
+        ("safetensors", ["predict", "p.json", "broken.safetensors"], "need the package safetensors"),
+        ("matplotlib", ["compare", "xy.npz", "--report", "r.html"], "matplotlib"),
+    ],
+)
+def test_a_missing_package_is_named(folder, tmp_path, package, arguments, message):
+    """A module of the same name that cannot be found stands in for one that is not installed."""
+    (tmp_path / f"{package}.py").write_text(
+        f"raise ModuleNotFoundError('No module named {package}', name='{package}')\n"
+    )
+    env = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    assert message in refusal(*arguments, cwd=folder, env=env)
+
+
+def test_the_module_runs_too(folder):
+    import subprocess
+
+    done = subprocess.run([sys.executable, "-m", "tightset", "inspect"], capture_output=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr.startswith(b"tightset: error: Missing argument")
