@@ -106,7 +106,10 @@ def _weights(handicaps: NDArray[np.float64], n: int, alpha: float) -> NDArray[np
     if not handicaps.any():
         return np.ones(len(handicaps), dtype=np.int64)
     beyond = n * alpha
-    return np.round(_ONE * (1 + handicaps * (beyond**-0.5 + 4 / beyond))).astype(np.int64)
+    weights: NDArray[np.int64] = np.round(_ONE * (1 + handicaps * (beyond**-0.5 + 4 / beyond))).astype(
+        np.int64
+    )
+    return weights
 
 
 def _brackets(

@@ -190,7 +190,7 @@ def _selected(score: str) -> Callable[[], Recipe]:
 def _tightest() -> Recipe:
     from tightset.tightest import CANDIDATES
 
-    return reduce(or_, (Recipe(*c, "modsel", handicap=handicap) for handicap, *c in CANDIDATES))
+    return reduce(or_, (Recipe(s, r, t, "modsel", handicap=handicap) for handicap, s, r, t in CANDIDATES))
 
 
 _RECIPES: dict[str, Callable[[], Recipe]] = {

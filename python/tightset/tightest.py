@@ -31,8 +31,8 @@ def limits(temperatures: tuple[float, ...]) -> tuple[float, ...]:
 
 
 # Among hundreds of near equals the smallest on the data is no smaller on new rows, and rows pay for the
-# choice: on 1,540 rows of 77 labels at alpha = 0.01, without handicaps, sets came out 7 % larger than those of
-# plain thr; with these 0.75 %. A candidate that is clearly smaller wins all the same.
+# choice: on 1,540 rows of 77 labels at alpha = 0.01, without handicaps, sets came out 7 % larger than those
+# of plain thr; with these 0.75 %. A candidate that is clearly smaller wins all the same.
 USUAL, PLAIN, OTHER = 0.2, 0.5, 0.8
 
 _RAPS = tuple(RAPS(penalty, k_reg) for k_reg in (1, 2, 5) for penalty in (0.001, 0.01, 0.1, 0.3))
