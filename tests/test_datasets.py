@@ -98,7 +98,7 @@ import sys
 opened = []
 sys.addaudithook(lambda event, args: opened.append(str(args[0])) if event == "open" else None)
 import tightset as ts
-assert any("datasets" in path for path in opened), "the hook saw nothing"
+assert any("tightset" in path for path in opened), "the hook saw nothing"
 assert not [path for path in opened if path.endswith((".npz", ".json"))], opened
 ts.datasets.load("mnist")
 assert len([path for path in opened if path.endswith((".npz", ".json"))]) == 2, opened

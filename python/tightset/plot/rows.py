@@ -40,7 +40,7 @@ def size_histogram(
     --------
     >>> import tightset as ts
     >>> ax = ts.plot.size_histogram([0, 70, 20, 10])
-    >>> [round(bar.get_height(), 2) for bar in ax.patches]
+    >>> [round(float(bar.get_height()), 2) for bar in ax.patches]
     [0.0, 0.7, 0.2, 0.1]
     """
     ax, colours = axes_for(ax, theme)
