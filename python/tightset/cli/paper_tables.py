@@ -89,17 +89,17 @@ def differences(found: Sequence[Evaluation], tied: Saturation, selected: Selecti
     """Return where and why our figures differ from the paper's, in a paragraph."""
     text = f"""
         Where our figures differ from the paper's, and why. The networks are others: the scripts in
-        `experiments` trained ours, so sizes compare by order, not by value. At levels below the accuracy of a
-        network the smallest sets are single labels or empty, and their size is about level / accuracy. In the paper,
-        coverage of entropy reweighting on AG News at 0.99 is 0.977, far below what ten exact splits
-        could show. A likely reason is saturation: rows that a network is nearly certain of make its wrong
-        labels tie at score 1.0, and sets depend on how ties are counted. At T = 1 and level
-        {tied.levels[-1]:g} the textbook form gives
-        {tied.textbook[-1]:.2f} labels a set here, the ranked form {tied.ranked[-1]:.2f} (saturation.svg).
-        Selecting by size on the rows that calibrate costs coverage: with {selected.n_calibration} rows and
-        {selected.n_candidates} candidates, {_loss(selected, "naive")} for the smallest sets outright and
-        {_loss(selected, "paper")} for Algorithm 1, against exact selection by modsel on the same splits
-        (selection.svg); er-* and tightest use modsel. The paper leaves THR and RANK out: {_left_out(found)}
+        `experiments` trained ours, so sizes compare by order, not by value. At levels below the accuracy of
+        a network the smallest sets are single labels or empty, and their size is about level / accuracy. In
+        the paper, coverage of entropy reweighting on AG News at 0.99 is 0.977, far below what ten exact
+        splits could show. A likely reason is saturation: rows that a network is nearly certain of make its
+        wrong labels tie at score 1.0, and sets depend on how ties are counted. At T = 1 and level
+        {tied.levels[-1]:g} the textbook form gives {tied.textbook[-1]:.2f} labels a set here, the ranked
+        form {tied.ranked[-1]:.2f} (saturation.svg). Selecting by size on the rows that calibrate costs
+        coverage: with {selected.n_calibration} rows and {selected.n_candidates} candidates,
+        {_loss(selected, "naive")} for the smallest sets outright and {_loss(selected, "paper")} for
+        Algorithm 1, against exact selection by modsel on the same splits (selection.svg); er-* and tightest
+        use modsel. The paper leaves THR and RANK out: {_left_out(found)}
     """
     return textwrap.fill(" ".join(text.split()), 100, break_on_hyphens=False)
 
