@@ -8,7 +8,8 @@ TIMED := --benchmark-enable --benchmark-only --benchmark-quiet -q -o addopts="-r
 SOURCES := Cargo.toml Cargo.lock pyproject.toml $(shell find src -name '*.rs')
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help run test test-rust test-python test-slow test-peers lint format clean
+.PHONY: help run test test-rust test-python test-slow test-debug test-fuzz test-miri test-peers lint format clean
+.PHONY: example-service audit coverage
 .PHONY: bench bench-calls bench-peers bench-compare bench-plot bench-readme bench-kernels
 .DEFAULT_GOAL := help
 
@@ -23,6 +24,11 @@ test: lint test-rust test-python ## lint, then run all tests but the slow suites
 test-rust: ## test the core, with and without threads; needs no Python
 	cargo test --quiet
 	cargo test --quiet --no-default-features
+	@! cargo tree --edges normal --no-default-features --prefix none | grep -E '^(pyo3|numpy|rayon)' \
+	  || { echo "the core must depend on neither Python nor rayon"; exit 1; }
+
+example-service: ## build and test the HTTP service in examples/axum-service
+	cd examples/axum-service && cargo fmt --check && cargo test --quiet && cargo build
 
 test-python: $(VENV)/built ## test the package
 	$(BIN)/python -m pytest -n 2

@@ -172,7 +172,7 @@ def test_files_of_this_format_are_read(path):
 def test_bad_documents_are_refused(case, tmp_path):
     path = tmp_path / "p.json"
     path.write_bytes(case["text"].encode())
-    with pytest.raises(ValueError, match="p.json is not a valid predictor: ") as caught:
+    with pytest.raises(ValueError, match=r"p\.json is not a valid predictor: ") as caught:
         ts.load(path)
     assert case["message"] in str(caught.value)
 
