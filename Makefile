@@ -36,6 +36,31 @@ test-python: $(VENV)/built ## test the package
 test-slow: $(VENV)/built ## run the long statistical tests, and those that take much memory
 	$(BIN)/python -m pytest -n 2 -m slow
 
+test-debug: ## test the core without optimisation: every overflow and assertion is checked as written
+	cargo test --quiet --profile unoptimised
+
+FUZZ_SECONDS ?= 20
+test-fuzz: $(VENV)/built ## fuzz documents and kernels (FUZZ_SECONDS each), then the properties with many examples
+	@if cargo +nightly fuzz --version >/dev/null 2>&1; then \
+	  cargo +nightly fuzz run document -- -max_total_time=$(FUZZ_SECONDS) -max_len=8192 -rss_limit_mb=1024 && \
+	  cargo +nightly fuzz run kernels -- -max_total_time=$(FUZZ_SECONDS) -max_len=1024; \
+	else echo "skipped: cargo-fuzz needs a nightly toolchain and cargo install cargo-fuzz"; fi
+	HYPOTHESIS_PROFILE=deep $(BIN)/python -m pytest -n 2 -o timeout=3600 \
+	  tests/test_membership.py tests/test_reference.py tests/test_saturation.py tests/test_quantile.py
+
+test-miri: ## run the tests of the core that have no threads under Miri; needs a nightly toolchain with it
+	MIRIFLAGS=-Zmiri-disable-isolation PROPTEST_CASES=2 cargo +nightly miri test --no-default-features --lib -- $(MIRI)
+
+MIRI := document json masses ranked_masses row rows score scoring selected sets sum top_labels uniform::tests::streams
+
+audit: $(VENV)/ready ## known vulnerabilities and licences of all dependencies; needs cargo install cargo-deny
+	cargo deny check
+	$(BIN)/pip-audit --skip-editable
+
+coverage: $(VENV)/built ## branches of the Python layer and lines of the core; needs cargo install cargo-llvm-cov
+	$(BIN)/python -m pytest -q -n 2 --cov=tightset --cov-branch --cov-report=term-missing:skip-covered
+	cargo llvm-cov --summary-only --ignore-filename-regex 'src/(py|probe|reading)'
+
 test-peers: $(PEERS)/built ## compare with TorchCP, MAPIE and puncc in an environment of its own
 	$(PEERS)/bin/python -m pytest tests/peers -o addopts="-ra"
 
