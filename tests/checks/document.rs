@@ -3,7 +3,7 @@
 use tightset::{Options, Predictor, Scratch, probe};
 
 /// Reads a text as it is, and with the right hash, which mutations alone would never find.
-pub fn check_both(text: &str) {
+pub(crate) fn check_both(text: &str) {
     check(text);
     if let Some(sealed) = probe::sealed(text) {
         check(&sealed);

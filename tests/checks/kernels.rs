@@ -21,7 +21,7 @@ impl Parameter {
 
 /// Rows and a scoring.
 #[derive(Arbitrary, Debug)]
-pub struct Input {
+pub(crate) struct Input {
     n_labels: u8,
     score: u8,
     parameter: Parameter,
@@ -109,7 +109,7 @@ fn check<F: Float>(input: &Input, data: &[F], n_labels: usize) {
 }
 
 /// Checks one input.
-pub fn check_input(input: &Input) {
+pub(crate) fn check_input(input: &Input) {
     let n_labels = usize::from(input.n_labels).max(1);
     // Near each other, so that labels tie and margins matter, or any floats at all.
     let scale = 2f64.powi(i32::from(input.scale % 40) - 30);
