@@ -8,8 +8,8 @@ TIMED := --benchmark-enable --benchmark-only --benchmark-quiet -q -o addopts="-r
 SOURCES := Cargo.toml Cargo.lock pyproject.toml $(shell find src -name '*.rs')
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help run example readme test test-rust test-python test-slow test-browser test-peers lint format clean
-.PHONY: plot-sizes
+.PHONY: help run example readme test test-rust test-python test-slow test-browser test-debug test-fuzz test-miri
+.PHONY: test-peers lint format clean plot-sizes example-service audit coverage
 .PHONY: bench bench-calls bench-peers bench-compare bench-plot bench-readme bench-kernels
 .DEFAULT_GOAL := help
 
@@ -30,6 +30,11 @@ test: lint test-rust test-python ## lint, then run all tests but the slow suites
 test-rust: ## test the core, with and without threads; needs no Python
 	cargo test --quiet
 	cargo test --quiet --no-default-features
+	@! cargo tree --edges normal --no-default-features --prefix none | grep -E '^(pyo3|numpy|rayon)' \
+	  || { echo "the core must depend on neither Python nor rayon"; exit 1; }
+
+example-service: ## build and test the HTTP service in examples/axum-service
+	cd examples/axum-service && cargo fmt --check && cargo test --quiet && cargo build
 
 test-python: $(VENV)/built ## test the package
 	$(BIN)/python -m pytest -n 2
@@ -39,6 +44,31 @@ test-slow: $(VENV)/built ## run the long statistical tests, and those that take 
 
 test-browser: $(VENV)/built ## test the report in Chromium, of the system or of `.venv/bin/playwright install chromium`
 	TIGHTSET_BROWSER=required $(BIN)/python -m pytest -m browser
+
+test-debug: ## test the core without optimisation: every overflow and assertion is checked as written
+	cargo test --quiet --profile unoptimised
+
+FUZZ_SECONDS ?= 20
+test-fuzz: $(VENV)/built ## fuzz documents and kernels (FUZZ_SECONDS each), then the properties with many examples
+	@if cargo +nightly fuzz --version >/dev/null 2>&1; then \
+	  cargo +nightly fuzz run document -- -max_total_time=$(FUZZ_SECONDS) -max_len=8192 -rss_limit_mb=1024 && \
+	  cargo +nightly fuzz run kernels -- -max_total_time=$(FUZZ_SECONDS) -max_len=1024; \
+	else echo "skipped: cargo-fuzz needs a nightly toolchain and cargo install cargo-fuzz"; fi
+	HYPOTHESIS_PROFILE=deep $(BIN)/python -m pytest -n 2 -o timeout=3600 \
+	  tests/test_membership.py tests/test_reference.py tests/test_saturation.py tests/test_quantile.py
+
+test-miri: ## run the tests of the core that have no threads under Miri; needs a nightly toolchain with it
+	MIRIFLAGS=-Zmiri-disable-isolation PROPTEST_CASES=2 cargo +nightly miri test --no-default-features --lib -- $(MIRI)
+
+MIRI := document json masses ranked_masses row rows score scoring selected sets sum top_labels uniform::tests::streams
+
+audit: $(VENV)/ready ## known vulnerabilities and licences of all dependencies; needs cargo install cargo-deny
+	cargo deny check
+	$(BIN)/pip-audit --skip-editable
+
+coverage: $(VENV)/built ## branches of the Python layer and lines of the core; needs cargo install cargo-llvm-cov
+	$(BIN)/python -m pytest -q -n 2 --cov=tightset --cov-branch --cov-report=term-missing:skip-covered
+	cargo llvm-cov --summary-only --ignore-filename-regex 'src/(py|probe|reading)'
 
 test-peers: $(PEERS)/built ## compare with TorchCP, MAPIE and puncc in an environment of its own
 	$(PEERS)/bin/python -m pytest tests/peers -o addopts="-ra"

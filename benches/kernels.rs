@@ -6,8 +6,8 @@ use std::hint::black_box;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use tightset::{
-    Error, Matrix, Measure, Plan, Randomness, Reweight, Scale, Score, Scoring, label_scores, level,
-    predict_sets, probe, uncertainty,
+    Error, Matrix, Measure, Options, Plan, Predictor, Randomness, Reweight, Scale, Score, Scoring, Scratch,
+    label_scores, level, predict_sets, probe, uncertainty,
 };
 
 /// Elements of a matrix: large enough for many rows, small enough for the second-level cache.
@@ -84,6 +84,40 @@ fn rows(criterion: &mut Criterion) {
     group.finish();
 }
 
+/// Saved predictors, a row at a time and in a batch on one thread, for entropy-reweighted and plain APS: what
+/// a service pays for having rows one by one.
+fn saved(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("saved");
+    for k in LABELS {
+        let data = logits(k);
+        let matrix = matrix(&data, k);
+        group.throughput(Throughput::Elements((ELEMENTS / k) as u64));
+        for (name, text) in [("aps", APS), ("er-aps", ER_APS)] {
+            let predictor = with_labels(text, k);
+            group.bench_function(id(&format!("{name}, batch"), k), |b| {
+                b.iter(|| predictor.predict_sets(black_box(&matrix), &Options::default(), &ONE_THREAD));
+            });
+            let mut scratch = Scratch::new();
+            group.bench_function(id(&format!("{name}, row by row"), k), |b| {
+                b.iter(|| {
+                    let rows = black_box(&data).chunks_exact(k);
+                    rows.map(|row| valid(predictor.predict_row(row, &mut scratch)).len()).sum::<usize>()
+                });
+            });
+        }
+    }
+    group.finish();
+}
+
+const APS: &str = include_str!("../tests/fixtures/v1/aps.json");
+const ER_APS: &str = include_str!("../tests/fixtures/v1/er-aps.json");
+
+/// A saved predictor that takes rows of another length: what it predicts has no meaning, and takes its time.
+fn with_labels(text: &str, n_labels: usize) -> Predictor {
+    let text = text.replace("\"n_labels\": 4", &format!("\"n_labels\": {n_labels}"));
+    valid(Predictor::from_json(&probe::sealed(&text).unwrap_or_default()))
+}
+
 fn sums(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("sums");
     for k in LABELS {
@@ -117,5 +151,5 @@ fn quick() -> Criterion {
     Criterion::default().warm_up_time(second / 5).measurement_time(second).sample_size(30)
 }
 
-criterion_group! { name = kernels; config = quick(); targets = rows, sums }
+criterion_group! { name = kernels; config = quick(); targets = rows, saved, sums }
 criterion_main!(kernels);

@@ -22,6 +22,7 @@ use crate::elementary::{exp, ln, ln_1p};
 use crate::float::Float;
 use crate::kernel::View;
 use crate::ranked_masses::{Mass, RankedMasses};
+use crate::row::Scan;
 use crate::scoring::{Scale, Score, Scoring};
 use crate::simd::instances;
 use crate::top_labels::TopLabels;
@@ -107,8 +108,9 @@ impl<'a> Cut<'a> {
             impossible.for_each(|(label, _)| each(label as u32, Standing::Within));
             return;
         }
+        let is_blurred = !self.scoring.is_limit() && is_blurred(view, judge.masses.sharpness.scale);
         while let Some((label, logit)) = top.get(i) {
-            match judge.next(label, logit, i) {
+            match if is_blurred { Verdict::Edge } else { judge.next(label, logit, i) } {
                 Verdict::In => each(label, Standing::Within),
                 Verdict::Out => return,
                 Verdict::Edge => {
@@ -144,6 +146,15 @@ impl<'a> Cut<'a> {
         let floor = floor - F::from_f64(floor.to_f64().abs() * 1e-6);
         if floor > F::NEG_INFINITY { floor } else { F::NEG_INFINITY }
     }
+}
+
+/// Whether beta is beyond the type's range and the sums, taken at its largest number instead, hold terms that
+/// are 0 at beta itself: of labels that are not at the maximum and less than `200 / F::MAX` below it.
+#[inline(always)]
+fn is_blurred<F: Float>(view: &View<'_, F>, scale: F) -> bool {
+    let Scan { max, second, .. } = view.scan;
+    let shows = |z: F| max > z && (max - z) * scale < F::from_f64(200.0);
+    scale == F::MAX && (second == max || shows(second)) && view.row.iter().any(|&z| shows(z))
 }
 
 // The functions below are not inlined: they are pure, so the compiler would lift their logarithms out of the
@@ -325,6 +336,19 @@ mod tests {
     use crate::scoring::Reweight;
     use crate::uniform::{Randomness, Uniforms};
     use proptest::prelude::*;
+
+    #[test]
+    fn labels_closer_than_beta_can_tell_in_the_type() {
+        let (a, b) = (f32::from_bits(14393), f32::from_bits(13621));
+        for score in [Score::Thr, Score::Aps, Score::Mixed { weight: 0.5 }] {
+            let scoring = Scoring::new(score, Reweight::NONE, 7.086_415_767_815_804e-304).unwrap();
+            for pick in 0..3 {
+                check(&[a, b], &scoring, 0.5, pick);
+                check(&[a, a, b], &scoring, 0.5, pick);
+                check(&[f64::from_bits(20), f64::from_bits(19), -1.0], &scoring, 0.5, pick);
+            }
+        }
+    }
 
     /// The set by the definition: every label scored, those at most the threshold kept.
     fn naive<F: Float>(view: &View<'_, F>, scoring: &Scoring, threshold: f64) -> Vec<(u32, f64)> {

@@ -75,6 +75,15 @@ pub enum Error {
         /// The length it must have.
         expected: usize,
     },
+    /// Rows have another number of labels than those of the calibration.
+    Labels {
+        /// Labels of the rows.
+        found: usize,
+        /// Labels in calibration.
+        expected: usize,
+    },
+    /// A text is not the document of a predictor.
+    Document(String),
     /// A result does not fit into memory.
     Memory {
         /// Elements asked for.
@@ -135,6 +144,10 @@ impl fmt::Display for Error {
             Self::Length { name, found, expected } => {
                 write!(f, "{name} must have one value for each of the {expected} rows, got {found}")
             }
+            Self::Labels { found, expected } => {
+                write!(f, "logits must have {expected} labels as in calibration, got {found}")
+            }
+            Self::Document(why) => write!(f, "not a valid predictor: {why}"),
             Self::Memory { elements, size } => {
                 write!(f, "a result of {elements} elements of {size} bytes does not fit into memory")
             }

@@ -29,6 +29,11 @@ impl<'a> Candidates<'a> {
     pub(crate) fn new(list: &'a [Scoring]) -> Self {
         let mut order: Vec<usize> = (0..list.len()).collect();
         order.sort_by_key(|&c| sums_key(&list[c]));
+        Self::ordered(list, order)
+    }
+
+    /// The same in an order that is known, so that nothing is allocated.
+    pub(crate) fn ordered(list: &'a [Scoring], order: Vec<usize>) -> Self {
         Self {
             list,
             order,

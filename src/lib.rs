@@ -9,8 +9,25 @@
 //! exponentials on either side of a label, `score` turns those sums into a score, `quantile` picks
 //! the threshold, `batch` does this for a matrix over `threads`.
 //!
+//! [`Predictor`] is what a service needs: it reads the document that the Python package saves and predicts
+//! sets with the same bits, a row at a time without allocating, or many in the caller's rayon pool.
+//! The feature `rayon`, on by default, can be left out; nothing here needs Python.
+//!
 //! # Examples
-//! Calibrate on four rows and predict a fifth:
+//! Predict with what Python calibrated and saved by `predictor.save("predictor.json")`:
+//! ```
+//! use tightset::{Predictor, Scratch};
+//!
+//! # let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/v1");
+//! # let path = format!("{folder}/aps.json");
+//! let predictor = Predictor::from_json(&std::fs::read_to_string(path)?)?;
+//! let mut scratch = Scratch::new(); // one for each thread, for all its rows
+//! let labels: &[u32] = predictor.predict_row(&[0.1_f32, 3.5, -1.0, 2.0], &mut scratch)?;
+//! assert_eq!(labels[0], 1); // the most probable label comes first
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Or calibrate on four rows and predict a fifth:
 //! ```
 //! use tightset::{Matrix, Plan, Randomness, Reweight, Scale, Score, Scoring};
 //!
@@ -34,12 +51,15 @@
 mod batch;
 mod counts;
 mod cut;
+mod document;
 mod elementary;
 mod error;
 mod float;
 mod group;
+mod json;
 mod kernel;
 mod masses;
+mod predictor;
 #[doc(hidden)]
 pub mod probe;
 mod pvalue;
@@ -65,6 +85,7 @@ pub use batch::{Measure, all_scores, label_scores, p_values, ranks, softmax, unc
 pub use counts::{Bracket, PairCounts, count_pairs};
 pub use error::Error;
 pub use float::Float;
+pub use predictor::{Options, Predictor, Scratch};
 pub use pvalue::{p_value, smoothed_p_value};
 pub use quantile::{conformal_rank, kth_smallest, order_statistics};
 pub use rows::{GROUP, LogProbabilities, Matrix, Rows};

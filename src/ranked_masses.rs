@@ -55,6 +55,15 @@ impl<F: Float> Default for RankedMasses<F> {
 }
 
 impl<F: Float> RankedMasses<F> {
+    /// Makes room for the masses of so many labels.
+    pub(crate) fn reserve(&mut self, n_labels: usize) {
+        self.forget();
+        self.known.clear();
+        self.known.reserve(n_labels);
+        self.few.clear();
+        self.few.reserve(FEW_LABELS);
+    }
+
     /// Forgets the last row.
     #[inline(always)]
     pub(crate) fn forget(&mut self) {

@@ -38,6 +38,30 @@ pub trait Rows<F: Float>: Sync {
     }
 }
 
+impl<F: Float, R: Rows<F>> Rows<F> for &R {
+    fn n_rows(&self) -> usize {
+        (**self).n_rows()
+    }
+
+    fn n_labels(&self) -> usize {
+        (**self).n_labels()
+    }
+
+    #[inline(always)]
+    fn group<'a>(
+        &'a self,
+        first: usize,
+        count: usize,
+        scratch: &'a mut Vec<F>,
+    ) -> Result<[&'a [F]; GROUP], Error> {
+        (**self).group(first, count, scratch)
+    }
+
+    fn position(&self, index: usize) -> usize {
+        (**self).position(index)
+    }
+}
+
 /// Rows of `n_labels` side by side in `data`, as a group.
 pub(crate) fn lend<F>(data: &[F], n_labels: usize) -> [&[F]; GROUP] {
     let rows = data.len() / n_labels;

@@ -75,6 +75,11 @@ impl Reweight {
         Ok(reweight)
     }
 
+    /// Gamma and the power, as they were given.
+    pub(crate) fn parameters(self) -> (f64, f64) {
+        (self.gamma, self.power)
+    }
+
     /// Whether the weight depends on the entropy.
     pub(crate) fn needs_entropy(self) -> bool {
         self.power != 0.0

@@ -59,7 +59,7 @@ impl Survivor {
         pairs.saturating_mul(u64::from(self.weight))
     }
 
-    fn check(&self) -> Result<(), Error> {
+    pub(crate) fn check(&self) -> Result<(), Error> {
         let is_sorted = self.between.is_sorted();
         let inside = self.between.iter().all(|&s| self.lo < s && s <= self.hi);
         if self.lo <= self.hi && is_sorted && inside && self.weight > 0 {
@@ -111,33 +111,74 @@ impl Part {
 }
 
 /// Buffers for the rows of one thread.
-#[derive(Debug)]
-struct Vote<F: Float> {
+#[derive(Debug, Default)]
+pub(crate) struct Vote<F: Float> {
     parts: Vec<Part>,
-    masses: RankedMasses<F>,
-    top: TopLabels<F>,
+    pub(crate) masses: RankedMasses<F>,
+    pub(crate) top: TopLabels<F>,
+    /// Labels that some candidate has in its set, by label and by rank.
+    union: Vec<u32>,
+    by_rank: Vec<u32>,
 }
+
+/// Labels of a candidate's set that there is room for beforehand; a larger set grows it.
+const ROOM: usize = 1024;
 
 impl<F: Float> Vote<F> {
     fn new(n: usize) -> Self {
-        let parts = std::iter::repeat_with(Part::default).take(n).collect();
-        Self { parts, masses: RankedMasses::default(), top: TopLabels::default() }
+        Self { parts: std::iter::repeat_with(Part::default).take(n).collect(), ..Self::default() }
+    }
+
+    /// Makes room for rows of `n_labels` and `n` candidates.
+    pub(crate) fn reserve(&mut self, n: usize, n_labels: usize) {
+        self.masses.reserve(n_labels);
+        self.top.reserve(n_labels);
+        self.parts.resize_with(n, Part::default);
+        let room = n_labels.min(ROOM);
+        for part in &mut self.parts {
+            part.labels.clear();
+            part.labels.reserve(room);
+            part.between.clear();
+            part.between.reserve(room);
+        }
+        self.union.clear();
+        self.union.reserve(n * room);
+        self.by_rank.clear();
+        self.by_rank.reserve(n_labels);
+    }
+
+    /// The set of one row, added to `labels`.
+    #[inline(always)]
+    pub(crate) fn row(
+        &mut self,
+        view: &View<'_, F>,
+        survivors: &[Survivor],
+        order: &[usize],
+        labels: &mut Vec<u32>,
+    ) {
+        let n_labels = view.row.len();
+        let cut = |m: usize| {
+            let Survivor { scoring, lo, hi, .. } = &survivors[m];
+            Cut::new(scoring, *lo, *hi, n_labels)
+        };
+        let alive = self.cut(view, survivors, cut, order);
+        self.labels(view.row, survivors, alive, |label| labels.push(label));
     }
 
     /// Cuts each candidate's set and finds who may be selected; gives the first of them.
     #[inline(always)]
-    fn cut(
+    fn cut<'c>(
         &mut self,
         view: &View<'_, F>,
         survivors: &[Survivor],
-        cuts: &[Cut<'_>],
+        cut_of: impl Fn(usize) -> Cut<'c>,
         order: &[usize],
     ) -> usize {
         self.top.take(view.row, F::NEG_INFINITY);
         self.masses.forget();
         let mut smallest = u64::MAX;
         for &m in order {
-            let (cut, part) = (&cuts[m], &mut self.parts[m]);
+            let (cut, part) = (cut_of(m), &mut self.parts[m]);
             part.labels.clear();
             part.between.clear();
             self.masses.take(view, cut.scoring);
@@ -186,19 +227,21 @@ impl<F: Float> Vote<F> {
             return;
         }
         // Labels in no set are out whoever is selected; the others are met by rank.
-        let alive = || self.parts.iter().filter(|part| part.is_alive);
-        let mut union: Vec<u32> = alive().flat_map(|part| part.labels.iter().copied()).collect();
+        let Self { parts, top, union, by_rank, .. } = self;
+        union.clear();
+        union.extend(parts.iter().filter(|part| part.is_alive).flat_map(|part| part.labels.iter()));
         union.sort_unstable();
         union.dedup();
-        let (mut by_rank, mut i) = (Vec::with_capacity(union.len()), 0);
-        while let (Some((label, _)), true) = (self.top.get(i), by_rank.len() < union.len()) {
+        by_rank.clear();
+        let mut i = 0;
+        while let (Some((label, _)), true) = (top.get(i), by_rank.len() < union.len()) {
             i += 1;
             if union.binary_search(&label).is_ok() {
                 by_rank.push(label);
             }
         }
         by_rank.extend(union.iter().filter(|&&label| row[label as usize] == F::NEG_INFINITY));
-        for label in by_rank {
+        for &label in &self.by_rank {
             let winner = self.selected(survivors, label);
             if self.parts[winner].labels.contains(&label) {
                 each(label);
@@ -255,7 +298,7 @@ fn sets_rows<F: Float, R: Rows<F>>(
         let views = Views::of(&group, &candidates, |i| rows.position(first + i))?;
         for i in 0..count {
             let view = views.view(i, group.rows[i], first + i, &candidates, randomness)?;
-            let alive = vote.cut(&view, survivors, &cuts, &candidates.order);
+            let alive = vote.cut(&view, survivors, |m| cuts[m], &candidates.order);
             let labels = &mut sets.labels;
             vote.labels(group.rows[i], survivors, alive, |label| labels.push(label as i32));
             sets.end_row(if allow_empty { None } else { vote.top.get(0).map(|first| first.0) });
@@ -313,7 +356,7 @@ fn p_values_rows<F: Float, R: Rows<F>>(
         for (i, row) in (first..).zip(&group[..count]) {
             let out = &mut out[(i - start) * k..][..k];
             let view = View::of(row, i, rows.position(i), &candidates, randomness)?;
-            let alive = vote.cut(&view, survivors, &cuts, &candidates.order);
+            let alive = vote.cut(&view, survivors, |m| cuts[m], &candidates.order);
             let is_decided = vote.parts[alive + 1..].iter().all(|part| !part.is_alive);
             for (label, winner) in winners.iter_mut().enumerate() {
                 *winner = if is_decided { alive } else { vote.selected(survivors, label as u32) };

@@ -50,6 +50,15 @@ pub fn predict_sets<F: Float, R: Rows<F>>(
 }
 
 impl Sets {
+    /// The labels of one row.
+    ///
+    /// # Panics
+    /// When there are not so many rows.
+    #[must_use]
+    pub fn row(&self, i: usize) -> &[i32] {
+        &self.labels[self.offsets[i] as usize..self.offsets[i + 1] as usize]
+    }
+
     /// One after another.
     pub(crate) fn joined(mut blocks: Vec<Self>, n_rows: usize) -> Self {
         if let [block] = blocks.as_mut_slice() {

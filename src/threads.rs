@@ -1,7 +1,8 @@
 //! Rows over threads: the only file that names rayon, and the only way into it.
 //!
 //! Every row is computed alone, so the number of threads and the size of blocks never change a bit.
-//! The pool is our own, made on first need and never at import. Work is cut into slices; between
+//! A call from within a rayon pool stays in it unless it says how many threads it wants; else the
+//! pool is our own, made on first need and never at import. Work is cut into slices; between
 //! slices the calling thread asks `interrupt`, which is how Ctrl-C is answered in a long call.
 //! Small work never enters the pool.
 
@@ -22,7 +23,8 @@ const SLICE_ELEMENTS: usize = 1 << 25;
 /// How a batch call is run.
 #[derive(Clone, Copy)]
 pub struct Plan<'a> {
-    /// Threads to use at most; `None` for as many as the machine allows this process.
+    /// Threads to use at most; `None` for the rayon pool that the caller is in, and outside of one for as
+    /// many as [`default_threads`] says.
     pub n_threads: Option<usize>,
     /// Asked between slices; an error ends the work.
     pub interrupt: &'a (dyn Fn() -> Result<(), Error> + Sync),
@@ -115,7 +117,9 @@ fn run<T: Send, R: Send>(
                 results.push(work(range, task)?);
             }
         } else {
-            let done = pool::map(n_threads, slice.collect(), &|(range, task)| work(range, task))?;
+            let own = plan.n_threads.is_some() || pool::of_caller().is_none();
+            let own = own.then_some(n_threads);
+            let done = pool::map(own, slice.collect(), &|(range, task)| work(range, task))?;
             for result in done {
                 results.push(result?);
             }
@@ -133,7 +137,11 @@ fn threads_for(size: Size, plan: &Plan<'_>) -> Result<usize, Error> {
     if size.n_rows.saturating_mul(size.row_cost) < PARALLEL_FROM {
         return Ok(1);
     }
-    let n_threads = plan.n_threads.map_or_else(default_threads, Ok)?;
+    let n_threads = match (plan.n_threads, pool::of_caller()) {
+        (Some(asked), _) => asked,
+        (None, Some(of_caller)) => of_caller,
+        (None, None) => default_threads()?,
+    };
     Ok(n_threads.min(pool::LARGEST))
 }
 
@@ -280,12 +288,22 @@ mod pool {
         Ok(threads)
     }
 
+    /// Threads of the pool that the caller runs in, if it does.
+    pub(super) fn of_caller() -> Option<usize> {
+        rayon::current_thread_index().map(|_| rayon::current_num_threads())
+    }
+
+    /// Maps in our own pool of so many threads, or in the caller's.
     pub(super) fn map<T: Send, R: Send>(
-        n_threads: usize,
+        n_threads: Option<usize>,
         tasks: Vec<T>,
         work: &(impl Fn(T) -> R + Sync),
     ) -> Result<Vec<R>, Error> {
-        Ok(pool(n_threads)?.install(|| tasks.into_par_iter().map(work).collect()))
+        let map = || tasks.into_par_iter().map(work).collect();
+        match n_threads {
+            Some(n_threads) => Ok(pool(n_threads)?.install(map)),
+            None => Ok(map()),
+        }
     }
 }
 
@@ -296,7 +314,15 @@ mod pool {
     pub(super) const MOST: usize = 1024;
     pub(super) const LARGEST: usize = 1;
 
-    pub(super) fn map<T, R>(_: usize, tasks: Vec<T>, work: &impl Fn(T) -> R) -> Result<Vec<R>, Error> {
+    pub(super) fn of_caller() -> Option<usize> {
+        None
+    }
+
+    pub(super) fn map<T, R>(
+        _: Option<usize>,
+        tasks: Vec<T>,
+        work: &impl Fn(T) -> R,
+    ) -> Result<Vec<R>, Error> {
         Ok(tasks.into_iter().map(work).collect())
     }
 }

@@ -22,6 +22,12 @@ const ONE_BY_ONE: usize = 3;
 const FEW_LABELS: usize = 64;
 
 impl<F: Float> TopLabels<F> {
+    /// Makes room for rows of so many labels.
+    pub(crate) fn reserve(&mut self, n_labels: usize) {
+        self.keys.clear();
+        self.keys.reserve(n_labels);
+    }
+
     /// Takes the labels of a row whose logits are at least `floor` and possible.
     #[inline(always)]
     pub(crate) fn take(&mut self, row: &[F], floor: F) {

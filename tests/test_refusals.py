@@ -148,6 +148,18 @@ ARGUMENTS = [
         FileNotFoundError,
         "the folder of no such folder/p.json does not exist",
     ),
+    (lambda: ts.load("p.json", max_bytes=0), ValueError, "max_bytes must be at least 1, got 0"),
+    (
+        lambda: calibrate().with_label_names(["a"]),
+        ValueError,
+        "names must hold one name for each of the 3 labels",
+    ),
+    (
+        lambda: calibrate().with_label_names("abc"),
+        TypeError,
+        "names must be strings, one for each label, got 'abc'",
+    ),
+    (lambda: ts.Predictor.from_json("{}"), ValueError, "this is not a valid predictor: its format is not"),
     (lambda: calibrate(seed=-1), ValueError, "seed must be at least 0, got -1"),
     (lambda: calibrate(seed=0.5), TypeError, "seed must be an integer, got 0.5"),
     (lambda: calibrate(n_threads=0), ValueError, "n_threads must be at least 1, got 0"),

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -77,6 +78,8 @@ class Predictor:
         What the selection saw, or None when there was nothing to select.
     seed, probabilities, uses_row_ids
         How rows are read, as in calibration.
+    label_names
+        Names of the labels, for people and other programs, or None; see `with_label_names`.
     calibration_scores
         The scores that the thresholds were taken from, one sorted row for each candidate; None if it
         was saved without them.
@@ -91,6 +94,7 @@ class Predictor:
     seed: int
     probabilities: bool
     uses_row_ids: bool
+    label_names: tuple[str, ...] | None = field(default=None, repr=False)
     selection_curve: SelectionCurve | None = field(default=None, repr=False, compare=False)
     calibration_scores: NDArray[np.float64] | None = field(default=None, repr=False, compare=False)
 
@@ -248,6 +252,34 @@ class Predictor:
         scores = _core.label_scores(array, as_labels(labels, len(array)), [core], **settings)
         return scores.reshape(-1)
 
+    def with_label_names(self, names: Iterable[str]) -> Predictor:
+        """Return the same predictor with a name for each label, which files keep.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import tightset as ts
+        >>> rng = np.random.default_rng(0)
+        >>> predictor = ts.calibrate(rng.normal(size=(50, 2)), rng.integers(2, size=50), recipe="aps")
+        >>> predictor.with_label_names(["cat", "dog"]).label_names
+        ('cat', 'dog')
+        """
+        given = names
+        names = () if isinstance(given, str) else tuple(given)
+        if not names or not all(isinstance(name, str) for name in names):
+            message = f"names must be strings, one for each label, got {given!r}"
+            raise TypeError(message)
+        if len(names) != self.n_labels:
+            message = f"names must hold one name for each of the {self.n_labels} labels, got {len(names)}"
+            raise ValueError(message)
+        for name in names:
+            try:
+                name.encode()
+            except UnicodeEncodeError:
+                message = f"names must be text that UTF-8 can hold, got {name!r}"
+                raise ValueError(message) from None
+        return replace(self, label_names=tuple(str(name) for name in names))
+
     def save(self, path: str | os.PathLike[str], *, score_table: bool = False) -> None:
         """Write the predictor to a JSON file, whole or not at all.
 
@@ -256,11 +288,36 @@ class Predictor:
         path
             The file, replaced if it exists.
         score_table
-            Whether to keep the calibration scores, 11 bytes each, which `predict_p` needs.
+            Whether to keep the calibration scores, 16 bytes each, which `predict_p` needs.
         """
         from tightset.artefact import save
 
         save(self, path, score_table=score_table)
+
+    def to_json(self, *, score_table: bool = False) -> str:
+        """Return what `save` writes."""
+        from tightset.artefact import dumps
+
+        return dumps(self, score_table=score_table)
+
+    @staticmethod
+    def from_json(text: str) -> Predictor:
+        """Return the predictor of a text that `to_json` or a saved file holds; see `load`."""
+        from tightset.artefact import loads
+
+        return loads(text)
+
+    def __reduce__(self) -> tuple[Callable[[str], Predictor], tuple[str]]:
+        # The selection curve stays behind, as it does in files.
+        from tightset.artefact import loads
+
+        return loads, (self.to_json(score_table=self.calibration_scores is not None),)
+
+    def __copy__(self) -> Predictor:
+        return self  # nothing in it can change
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Predictor:
+        return self
 
     def _row_ids(self, row_ids: ArrayLike | None, n_rows: int) -> NDArray[np.uint64] | None:
         if (row_ids is not None) != self.uses_row_ids:

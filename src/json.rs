@@ -1,0 +1,461 @@
+//! The text of a document: strict JSON in and out, and the hash of its canonical form.
+//!
+//! A parser of our own, since the limits are the point: depth, number of values and length are bounded,
+//! a field that stands twice is refused, and numbers stay as they are written, so that nothing is rounded
+//! before it is checked. Strings without escapes are borrowed from the text.
+//!
+//! The canonical form leaves out the document's own `sha256` and the readable `value` beside each
+//! number's bits; keys are sorted, there are no spaces and only the escapes that JSON requires. No decimal
+//! fraction is left in it, so that no two languages can write it differently.
+
+use std::borrow::Cow;
+use std::fmt::{self, Write};
+
+use sha2::{Digest, Sha256};
+
+use crate::error::Error;
+
+/// Levels of lists and objects; a document has seven.
+const DEEPEST: usize = 16;
+/// Values of all kinds: bounds memory to a small multiple of the text.
+const MOST_VALUES: usize = 1 << 20;
+/// Fields of one object; a document has sixteen.
+const MOST_FIELDS: usize = 64;
+
+/// A JSON value.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Json<'a> {
+    Null,
+    Flag(bool),
+    /// As written.
+    Number(Cow<'a, str>),
+    Text(Cow<'a, str>),
+    List(Vec<Self>),
+    Object(Vec<(Cow<'a, str>, Self)>),
+}
+
+impl<'a> Json<'a> {
+    /// Reads a whole text as one value.
+    pub(crate) fn parse(text: &'a str) -> Result<Self, Error> {
+        let mut parser = Parser { text, at: 0, n_values: 0 };
+        let value = parser.value(0)?;
+        parser.skip_space();
+        if parser.at < text.len() { Err(parser.refuse("nothing more")) } else { Ok(value) }
+    }
+
+    /// The text as people read it, two spaces a level, as `json.dumps(indent=2)` writes it in Python.
+    pub(crate) fn pretty(&self) -> String {
+        let mut out = String::new();
+        self.write_pretty(&mut out, 0);
+        out.push('\n');
+        out
+    }
+
+    fn write_pretty(&self, out: &mut String, depth: usize) {
+        let line = |out: &mut String, i: usize, depth: usize| {
+            out.push_str(if i > 0 { ",\n" } else { "\n" });
+            out.extend(std::iter::repeat_n("  ", depth));
+        };
+        match self {
+            Self::List(items) if !items.is_empty() => {
+                out.push('[');
+                for (i, item) in items.iter().enumerate() {
+                    line(out, i, depth + 1);
+                    item.write_pretty(out, depth + 1);
+                }
+                line(out, 0, depth);
+                out.push(']');
+            }
+            Self::Object(fields) if !fields.is_empty() => {
+                out.push('{');
+                for (i, (name, value)) in fields.iter().enumerate() {
+                    line(out, i, depth + 1);
+                    // Writing to a string cannot fail.
+                    let _ = write_text(out, name);
+                    out.push_str(": ");
+                    value.write_pretty(out, depth + 1);
+                }
+                line(out, 0, depth);
+                out.push('}');
+            }
+            _ => {
+                let _ = self.write_canonical(out, false);
+            }
+        }
+    }
+
+    fn write_canonical(&self, out: &mut impl Write, is_document: bool) -> fmt::Result {
+        match self {
+            Self::Null => out.write_str("null"),
+            Self::Flag(flag) => write!(out, "{flag}"),
+            Self::Number(number) => out.write_str(number),
+            Self::Text(text) => write_text(out, text),
+            Self::List(items) => {
+                out.write_char('[')?;
+                for (i, item) in items.iter().enumerate() {
+                    if i > 0 {
+                        out.write_char(',')?;
+                    }
+                    item.write_canonical(out, false)?;
+                }
+                out.write_char(']')
+            }
+            Self::Object(fields) => {
+                let kept = |name: &str| name != "value" && !(is_document && name == "sha256");
+                let mut sorted: Vec<_> = fields.iter().filter(|(name, _)| kept(name)).collect();
+                sorted.sort_by(|a, b| a.0.cmp(&b.0));
+                out.write_char('{')?;
+                for (i, (name, value)) in sorted.into_iter().enumerate() {
+                    if i > 0 {
+                        out.write_char(',')?;
+                    }
+                    write_text(out, name)?;
+                    out.write_char(':')?;
+                    value.write_canonical(out, false)?;
+                }
+                out.write_char('}')
+            }
+        }
+    }
+
+    /// SHA-256 of the canonical form, in hexadecimal.
+    pub(crate) fn digest(&self) -> String {
+        let mut hashing = Hashing(Sha256::new());
+        // Feeding a hash cannot fail.
+        let _ = self.write_canonical(&mut hashing, true);
+        hashing.0.finalize().iter().fold(String::with_capacity(64), |mut text, byte| {
+            let _ = write!(text, "{byte:02x}");
+            text
+        })
+    }
+}
+
+struct Hashing(Sha256);
+
+impl Write for Hashing {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.0.update(text.as_bytes());
+        Ok(())
+    }
+}
+
+/// A string with the escapes that JSON requires and no others.
+fn write_text(out: &mut impl Write, text: &str) -> fmt::Result {
+    out.write_char('"')?;
+    let mut rest = text;
+    while let Some(i) = rest.find(|c: char| c < ' ' || c == '"' || c == '\\') {
+        out.write_str(&rest[..i])?;
+        match rest.as_bytes()[i] {
+            b'"' => out.write_str("\\\"")?,
+            b'\\' => out.write_str("\\\\")?,
+            b'\n' => out.write_str("\\n")?,
+            b'\r' => out.write_str("\\r")?,
+            b'\t' => out.write_str("\\t")?,
+            0x08 => out.write_str("\\b")?,
+            0x0c => out.write_str("\\f")?,
+            other => write!(out, "\\u{other:04x}")?,
+        }
+        rest = &rest[i + 1..];
+    }
+    out.write_str(rest)?;
+    out.write_char('"')
+}
+
+struct Parser<'a> {
+    text: &'a str,
+    at: usize,
+    n_values: usize,
+}
+
+impl<'a> Parser<'a> {
+    fn refuse(&self, expected: &str) -> Error {
+        Error::Document(format!("JSON must have {expected} at byte {}", self.at))
+    }
+
+    fn peek(&self) -> Option<u8> {
+        self.text.as_bytes().get(self.at).copied()
+    }
+
+    fn skip_space(&mut self) {
+        while let Some(b' ' | b'\t' | b'\n' | b'\r') = self.peek() {
+            self.at += 1;
+        }
+    }
+
+    fn take(&mut self, wanted: &str) -> bool {
+        let found = self.text.as_bytes()[self.at..].starts_with(wanted.as_bytes());
+        self.at += if found { wanted.len() } else { 0 };
+        found
+    }
+
+    fn value(&mut self, depth: usize) -> Result<Json<'a>, Error> {
+        self.n_values += 1;
+        if self.n_values > MOST_VALUES {
+            return Err(self.refuse("no more than 1048576 values"));
+        }
+        if depth > DEEPEST {
+            return Err(self.refuse("no more than 16 levels"));
+        }
+        self.skip_space();
+        match self.peek() {
+            Some(b'{') => self.object(depth),
+            Some(b'[') => self.list(depth),
+            Some(b'"') => Ok(Json::Text(self.string()?)),
+            Some(b'-' | b'0'..=b'9') => self.number(),
+            _ if self.take("null") => Ok(Json::Null),
+            _ if self.take("true") => Ok(Json::Flag(true)),
+            _ if self.take("false") => Ok(Json::Flag(false)),
+            _ => Err(self.refuse("a value")),
+        }
+    }
+
+    /// Calls `each` for the items between brackets, the opening one next.
+    fn items(
+        &mut self,
+        close: &str,
+        mut each: impl FnMut(&mut Self) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        self.at += 1;
+        self.skip_space();
+        if self.take(close) {
+            return Ok(());
+        }
+        loop {
+            each(self)?;
+            self.skip_space();
+            if self.take(close) {
+                return Ok(());
+            }
+            if !self.take(",") {
+                return Err(self.refuse("a comma or a closing bracket"));
+            }
+        }
+    }
+
+    fn list(&mut self, depth: usize) -> Result<Json<'a>, Error> {
+        let mut items = Vec::new();
+        self.items("]", |parser| {
+            items.push(parser.value(depth + 1)?);
+            Ok(())
+        })?;
+        Ok(Json::List(items))
+    }
+
+    fn object(&mut self, depth: usize) -> Result<Json<'a>, Error> {
+        let mut fields: Vec<(Cow<'a, str>, Json<'a>)> = Vec::new();
+        self.items("}", |parser| {
+            parser.skip_space();
+            if parser.peek() != Some(b'"') {
+                return Err(parser.refuse("a field"));
+            }
+            let name = parser.string()?;
+            if fields.iter().any(|(known, _)| *known == name) {
+                return Err(Error::Document(format!("field {:?} stands twice", clipped(&name))));
+            }
+            if fields.len() == MOST_FIELDS {
+                return Err(parser.refuse("no more than 64 fields in an object"));
+            }
+            parser.skip_space();
+            if !parser.take(":") {
+                return Err(parser.refuse("a colon"));
+            }
+            fields.push((name, parser.value(depth + 1)?));
+            Ok(())
+        })?;
+        Ok(Json::Object(fields))
+    }
+
+    fn digits(&mut self) -> Result<usize, Error> {
+        let start = self.at;
+        while self.peek().is_some_and(|byte| byte.is_ascii_digit()) {
+            self.at += 1;
+        }
+        if self.at == start { Err(self.refuse("a digit")) } else { Ok(self.at - start) }
+    }
+
+    fn number(&mut self) -> Result<Json<'a>, Error> {
+        let start = self.at;
+        self.take("-");
+        let is_zero = self.peek() == Some(b'0');
+        if self.digits()? > 1 && is_zero {
+            return Err(self.refuse("numbers without leading zeros"));
+        }
+        if self.take(".") {
+            self.digits()?;
+        }
+        if self.take("e") || self.take("E") {
+            if !self.take("+") {
+                self.take("-");
+            }
+            self.digits()?;
+        }
+        Ok(Json::Number(Cow::Borrowed(&self.text[start..self.at])))
+    }
+
+    /// A string, the opening quote next.
+    fn string(&mut self) -> Result<Cow<'a, str>, Error> {
+        self.at += 1;
+        let mut unescaped: Option<String> = None;
+        loop {
+            let start = self.at;
+            while self.peek().is_some_and(|byte| byte >= b' ' && byte != b'"' && byte != b'\\') {
+                self.at += 1;
+            }
+            let plain = &self.text[start..self.at];
+            match (self.peek(), &mut unescaped) {
+                (Some(b'"'), None) => {
+                    self.at += 1;
+                    return Ok(Cow::Borrowed(plain));
+                }
+                (Some(b'"'), Some(text)) => {
+                    text.push_str(plain);
+                    self.at += 1;
+                    return Ok(Cow::Owned(std::mem::take(text)));
+                }
+                (Some(b'\\'), text) => {
+                    let text = text.get_or_insert_default();
+                    text.push_str(plain);
+                    self.at += 1;
+                    let escaped = self.escape()?;
+                    unescaped.get_or_insert_default().push(escaped);
+                }
+                _ => return Err(self.refuse("a string that ends, without control characters")),
+            }
+        }
+    }
+
+    /// The character of an escape, after its backslash.
+    fn escape(&mut self) -> Result<char, Error> {
+        let byte = self.peek();
+        self.at += 1;
+        Ok(match byte {
+            Some(b'"') => '"',
+            Some(b'\\') => '\\',
+            Some(b'/') => '/',
+            Some(b'b') => '\u{8}',
+            Some(b'f') => '\u{c}',
+            Some(b'n') => '\n',
+            Some(b'r') => '\r',
+            Some(b't') => '\t',
+            Some(b'u') => {
+                let mut units = [self.code_unit()?, 0];
+                let mut n = 1;
+                if (0xd800..0xdc00).contains(&units[0]) && self.take("\\u") {
+                    units[1] = self.code_unit()?;
+                    n = 2;
+                }
+                match char::decode_utf16(units[..n].iter().copied()).next() {
+                    Some(Ok(c)) => c,
+                    _ => return Err(self.refuse("pairs of surrogates")),
+                }
+            }
+            _ => {
+                self.at -= 1;
+                return Err(self.refuse("an escape"));
+            }
+        })
+    }
+
+    fn code_unit(&mut self) -> Result<u16, Error> {
+        let digits = self.text.as_bytes().get(self.at..self.at + 4);
+        let mut unit = 0;
+        for &digit in digits.unwrap_or(b"?") {
+            let Some(value) = char::from(digit).to_digit(16) else {
+                return Err(self.refuse("four hexadecimal digits"));
+            };
+            unit = unit << 4 | value as u16;
+        }
+        self.at += 4;
+        Ok(unit)
+    }
+}
+
+/// The beginning of a text that an error shows.
+pub(crate) fn clipped(text: &str) -> &str {
+    text.char_indices().nth(40).map_or(text, |(end, _)| &text[..end])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn good_texts() {
+        for (text, canonical) in [
+            ("null", "null"),
+            (" [ ] ", "[]"),
+            ("{}", "{}"),
+            ("[1,-0.5e+3,\"a\"]", "[1,-0.5e+3,\"a\"]"),
+            (
+                r#"{"b": [true, false], "a": "\u00e9\ud83d\ude00\n\u001f\/"}"#,
+                "{\"a\":\"é😀\\n\\u001f/\",\"b\":[true,false]}",
+            ),
+            (
+                r#"{"sha256": 1, "x": {"bits": "0", "value": 1.5, "sha256": 2}}"#,
+                r#"{"x":{"bits":"0","sha256":2}}"#,
+            ),
+        ] {
+            let value = Json::parse(text).unwrap();
+            let mut out = String::new();
+            value.write_canonical(&mut out, true).unwrap();
+            assert_eq!(out, canonical);
+            assert_eq!(Json::parse(&value.pretty()).unwrap(), value);
+        }
+    }
+
+    #[test]
+    fn bad_texts() {
+        let deep = "[".repeat(100_000);
+        let wide = format!("[{}0]", "0,".repeat(1 << 20));
+        let fields: Vec<String> = (0..65).map(|i| format!("\"{i}\":0")).collect();
+        let fields = format!("{{{}}}", fields.join(","));
+        for text in [
+            "",
+            " ",
+            "nul",
+            "01",
+            "-",
+            "1.",
+            ".5",
+            "1e",
+            "+1",
+            "NaN",
+            "Infinity",
+            "'a'",
+            "\"a",
+            "\"\n\"",
+            "\"\\x\"",
+            "\"\\u12\"",
+            "\"\\u12g4\"",
+            "\"\\ud800\"",
+            "\"\\ud800\\u0041\"",
+            "\"\\udc00\"",
+            "[1,]",
+            "[1 2]",
+            "{\"a\"}",
+            "{\"a\":1,}",
+            "{a:1}",
+            "{\"a\":1,\"a\":2}",
+            r#"{"a":1,"\u0061":2}"#,
+            "1 2",
+            "\u{feff}1",
+            "[",
+            "{",
+            "\"\\",
+            "\"\\u",
+            &deep,
+            &wide,
+            &fields,
+        ] {
+            assert!(matches!(Json::parse(text), Err(Error::Document(_))), "{}", clipped(text));
+        }
+    }
+
+    #[test]
+    fn the_hash_is_sha256() {
+        // Of the two bytes "{}".
+        let expected = "44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a";
+        assert_eq!(Json::parse("{}").unwrap().digest(), expected);
+        assert_eq!(Json::parse(r#"{"sha256": "x"}"#).unwrap().digest(), expected);
+    }
+}

@@ -1,0 +1,32 @@
+//! Any text is refused or is a predictor that writes itself again and predicts.
+
+use tightset::{Options, Predictor, Scratch, probe};
+
+/// Reads a text as it is, and with the right hash, which mutations alone would never find.
+pub(crate) fn check_both(text: &str) {
+    check(text);
+    if let Some(sealed) = probe::sealed(text) {
+        check(&sealed);
+    }
+}
+
+fn check(text: &str) {
+    let Ok(predictor) = Predictor::from_json(text) else { return };
+    let again = Predictor::from_json(&predictor.to_json()).expect("what was written is read");
+    assert_eq!(again, predictor);
+    if predictor.n_labels() > 1000 {
+        return;
+    }
+    let k = predictor.n_labels();
+    let ids = [3];
+    let row_ids = predictor.uses_row_ids().then_some(&ids[..]);
+    let options = Options { row_ids, ..Options::default() };
+    let row: Vec<f32> = if predictor.takes_probabilities() {
+        vec![1.0 / k as f32; k]
+    } else {
+        (0..k).map(|label| (label * label % 7) as f32 - 2.0).collect()
+    };
+    let mut scratch = Scratch::new();
+    let labels = predictor.predict_row_with(&row, &options, &mut scratch).expect("a good row");
+    assert!(labels.len() <= k && labels.iter().all(|&label| (label as usize) < k));
+}
