@@ -108,7 +108,8 @@ impl<'a> Cut<'a> {
             impossible.for_each(|(label, _)| each(label as u32, Standing::Within));
             return;
         }
-        let is_blurred = !self.scoring.is_limit() && is_blurred(view, judge.masses.sharpness.scale);
+        let scale = judge.masses.sharpness.scale;
+        let is_blurred = scale == F::MAX && !self.scoring.is_limit() && is_blurred(view);
         while let Some((label, logit)) = top.get(i) {
             match if is_blurred { Verdict::Edge } else { judge.next(label, logit, i) } {
                 Verdict::In => each(label, Standing::Within),
@@ -150,11 +151,12 @@ impl<'a> Cut<'a> {
 
 /// Whether beta is beyond the type's range and the sums, taken at its largest number instead, hold terms that
 /// are 0 at beta itself: of labels that are not at the maximum and less than `200 / F::MAX` below it.
-#[inline(always)]
-fn is_blurred<F: Float>(view: &View<'_, F>, scale: F) -> bool {
+#[cold]
+#[inline(never)]
+fn is_blurred<F: Float>(view: &View<'_, F>) -> bool {
     let Scan { max, second, .. } = view.scan;
-    let shows = |z: F| max > z && (max - z) * scale < F::from_f64(200.0);
-    scale == F::MAX && (second == max || shows(second)) && view.row.iter().any(|&z| shows(z))
+    let shows = |z: F| max > z && (max - z) * F::MAX < F::from_f64(200.0);
+    (second == max || shows(second)) && view.row.iter().any(|&z| shows(z))
 }
 
 // The functions below are not inlined: they are pure, so the compiler would lift their logarithms out of the
@@ -174,12 +176,17 @@ fn linear_bounds_body(cut: &Cut<'_>, log_z: f64, u: f64, beta: f64, margin: f64)
         Score::Aps => ((lo - log_z + ln(1.0 - u)) / beta, (hi - log_z + ln(cut.n_labels as f64)) / beta),
         Score::Thr => {
             // g <= q means f_y >= 1 / (1 + e^q), and log(1 + e^q) = q + log1p(e^-q).
-            let softplus = |q: f64| if q > 0.0 { q + ln_1p(exp(-q)) } else { ln_1p(exp(q)) };
             ((softplus(lo) - log_z - margin) / beta, (softplus(hi) - log_z + margin) / beta)
         }
         Score::Mixed { .. } => (f64::NEG_INFINITY, (hi - log_z) / beta),
         _ => (f64::NEG_INFINITY, f64::INFINITY),
     }
+}
+
+/// `log(1 + e^q)` without overflow. Not a closure: see [`crate::sum::each_lane`].
+#[inline(always)]
+fn softplus(q: f64) -> f64 {
+    ln_1p(exp(-q.abs())) + q.max(0.0)
 }
 
 instances! {

@@ -57,7 +57,9 @@ impl Size {
 
     /// Consecutive blocks of rows; all but the last hold a whole number of groups.
     fn blocks(self) -> impl Iterator<Item = Range<usize>> {
-        let rows = BLOCK_ELEMENTS.div_ceil(self.n_labels.max(1));
+        // Rows of few labels and many candidates are much work each: smaller blocks keep all threads busy.
+        let by_work = (8 * BLOCK_ELEMENTS).div_ceil(self.row_cost).max(4 * GROUP);
+        let rows = BLOCK_ELEMENTS.div_ceil(self.n_labels.max(1)).min(by_work);
         let rows = if rows > GROUP { rows.next_multiple_of(GROUP) } else { rows.max(1) };
         (0..self.n_rows).step_by(rows).map(move |start| start..self.n_rows.min(start + rows))
     }
