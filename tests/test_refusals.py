@@ -352,8 +352,8 @@ def test_the_core_refuses_what_the_layer_would():
     for lo, hi, message in ([[], [], "brackets must be"], [[1.0], [0.0], "pairs lo <= hi, got 1 and 0"]):
         with pytest.raises(ValueError, match=message):
             _core.count_pairs(Z, [_core.Scoring("aps")], np.array(lo), np.array(hi), seed=0)
-    survivor = (_core.Scoring("aps"), 0.0, 1.0, 3, np.array([2.0]))
-    for survivors in ([], [survivor]):
+    survivor = (_core.Scoring("aps"), 0.0, 1.0, 3, np.array([2.0]), 1)
+    for survivors in ([], [survivor], [(*survivor[:4], np.array([0.5]), 0)]):
         with pytest.raises(ValueError, match="survivors must be"):
             _core.predict_selected_sets(Z, survivors, allow_empty=True, seed=0)
 
