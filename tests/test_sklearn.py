@@ -135,15 +135,16 @@ def test_votes_by_pairs_are_no_logits(iris):
     model = ConformalClassifier(SVC(decision_function_shape="ovo"), recipe="thr")
     with pytest.raises(TypeError, match="estimator must have one of"):
         model.fit(X, y)
+    by_pairs = clone(model).set_params(method="decision_function")
+    four_classes = make_classification(200, 8, n_informative=6, n_classes=4, random_state=0)
     with pytest.raises(
         ValueError, match="decision_function of SVC must have a column for each of the 4 classes"
     ):
-        X, y = make_classification(200, 8, n_informative=6, n_classes=4, random_state=0)
-        clone(model).set_params(method="decision_function").fit(X, y)
+        by_pairs.fit(*four_classes)
 
 
 def test_unknown_methods_and_shares_are_refused(iris):
-    with pytest.raises(ValueError, match="method must be 'auto' or one of .*, got 'predict'"):
+    with pytest.raises(ValueError, match=r"method must be 'auto' or one of .*, got 'predict'"):
         ConformalClassifier(GaussianNB(), method="predict").fit(*iris)
     with pytest.raises(TypeError, match="method='decision_function': KNeighborsClassifier does not have it"):
         ConformalClassifier(KNeighborsClassifier(), method="decision_function").fit(*iris)
@@ -187,7 +188,7 @@ def test_labels_that_a_fitted_estimator_does_not_know(iris):
     fitted = GaussianNB().fit(X, y)
     truth = y.copy()
     truth[4] = "zebra"
-    with pytest.raises(ValueError, match="y must hold classes of the estimator: found .*zebra.* at row 4"):
+    with pytest.raises(ValueError, match=r"y must hold classes of the estimator: found .*zebra.* at row 4"):
         ConformalClassifier(fitted, cv="prefit").fit(X, truth)
 
 

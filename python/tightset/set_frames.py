@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -34,7 +35,7 @@ def to_pandas(sets: PredictionSets, *, wide: bool, index: Any) -> Any:
     labels = _named(sets)
     cuts = sets.indptr.tolist()
     values = labels.tolist()
-    lists = [values[start:end] for start, end in zip(cuts[:-1], cuts[1:], strict=True)]
+    lists = [values[start:end] for start, end in pairwise(cuts)]
     return pd.DataFrame(
         {"labels": pd.Series(lists, dtype=object, index=index), "size": sets.sizes}, index=index
     )

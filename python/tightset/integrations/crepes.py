@@ -57,7 +57,7 @@ class Nonconformity:
         self,
         X_prob: ArrayLike,
         classes: ArrayLike | None = None,
-        y: ArrayLike | None = None,  # noqa: N803
+        y: ArrayLike | None = None,
     ) -> NDArray[np.float64]:
         """Return scores of the classes `y`, shape (n,), or of all classes, shape (n, K)."""
         if y is None:
@@ -109,7 +109,7 @@ def p_values(
         message = f"alphas_cal must not be NaN: found one at row {int(np.isnan(calibration).argmax())}"
         raise ValueError(message)
     # crepes draws from the global generator, and equal values need the same draws.
-    draw = np.random.rand if seed is None else np.random.RandomState(seed).rand  # noqa: NPY002
+    draw = np.random.rand if seed is None else np.random.RandomState(seed).rand
     if bins_cal is None:
         return _p_values(calibration, test, draw if smoothing else None)
     found = np.zeros(test.shape)
@@ -128,22 +128,25 @@ def _p_values(
 ) -> NDArray[np.float64]:
     n = len(calibration)
     ordered = np.sort(calibration)
-    # Neighbours in a sorted run of questions share the way down: several times faster than as they come.
     flat = test.ravel()
-    questions = np.argsort(flat)
+    # Neighbours in a sorted run of questions share the way down: several times faster than as they come.
+    order = np.argsort(flat)
+    questions = flat[order]
     below = np.empty(flat.size, dtype=np.int64)
-    below[questions] = np.searchsorted(ordered, flat[questions], side="left")
-    below = below.reshape(test.shape)
+    below[order] = np.searchsorted(ordered, questions, side="left")
     if draw is None:
-        return (n - below + 1) / (n + 1)
+        return ((n - below + 1) / (n + 1)).reshape(test.shape)
     up_to = np.empty(flat.size, dtype=np.int64)
-    up_to[questions] = np.searchsorted(ordered, flat[questions], side="right")
-    up_to = up_to.reshape(test.shape)
-    return ((n - up_to) + draw(*test.shape) * (up_to - below + 1)) / (n + 1)
+    up_to[order] = np.searchsorted(ordered, questions, side="right")
+    found: NDArray[np.float64] = ((n - up_to) + draw(flat.size) * (up_to - below + 1)) / (n + 1)
+    return found.reshape(test.shape)
 
 
 class ConformalClassifier(crepes.ConformalClassifier):  # type: ignore[misc]
-    """`crepes.ConformalClassifier` with the same p-values and sets, by `p_values`; online forms as they were."""
+    """`crepes.ConformalClassifier` with the same p-values and sets, by `p_values`.
+
+    Its online forms are as they were.
+    """
 
     def predict_p(
         self,
@@ -195,6 +198,6 @@ class WrapClassifier(crepes.WrapClassifier):  # type: ignore[misc]
     def calibrate(self, *args: Any, **kwargs: Any) -> WrapClassifier:
         """Calibrate, as `crepes.WrapClassifier.calibrate` does."""
         super().calibrate(*args, **kwargs)
-        slow = self.cc
+        slow: crepes.ConformalClassifier = self.cc  # type: ignore[has-type]
         self.cc = ConformalClassifier().fit(slow.alphas, slow.bins, slow.seed)
         return self

@@ -28,6 +28,7 @@ True
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
@@ -204,7 +205,7 @@ def _labels_last(logits: ArrayLike, channels: Channels) -> NDArray[Any]:
 
 
 def _matrix(array: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64] | None]:
-    """Return a matrix over the memory of an array, and where in it the array's rows are, None for all in order.
+    """Return a matrix over the memory of an array, and where in it the array's rows are; None: all, in order.
 
     Rows of the matrix start at each multiple of a step that all axes share, and so overlap in general: of
     an array (n, K, H, W) they start at every element, and those of image i at ``i K H W``.
@@ -240,7 +241,7 @@ def _collapsed(array: NDArray[Any]) -> NDArray[Any] | None:
         for length, step in zip(array.shape[:-1], array.strides[:-1], strict=True)
         if length > 1
     ]
-    for (_, outer), (length, inner) in zip(axes[:-1], axes[1:], strict=True):
+    for (_, outer), (length, inner) in pairwise(axes):
         if outer != length * inner:
             return None
     n = int(np.prod(array.shape[:-1]))

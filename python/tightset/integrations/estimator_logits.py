@@ -24,7 +24,7 @@ def method_for(estimator: Any, method: str) -> str:
     raise TypeError(message)
 
 
-def logits_of(estimator: Any, method: str, X: Any, classes: NDArray[Any]) -> NDArray[Any]:  # noqa: N803
+def logits_of(estimator: Any, method: str, X: Any, classes: NDArray[Any]) -> NDArray[Any]:
     """Return logits of shape (n, K), a column for each of the classes.
 
     A class that the estimator did not see in training has ``-inf``: it cannot occur.

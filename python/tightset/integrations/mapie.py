@@ -68,7 +68,7 @@ class ConformityScore(BaseClassificationScore):  # type: ignore[misc]
         alpha_np: NDArray[Any],
         y_pred_proba: NDArray[Any],
         cv: Any,
-        **settings: Any,  # noqa: N803
+        **settings: Any,
     ) -> NDArray[Any]:
         """Return the probabilities once for each level, without a copy."""
         del X

@@ -49,11 +49,11 @@ class Functions:
     ) -> None:
         self.rule = ScoreRule(score, reweight, temperature, randomized=randomized, seed=seed)
 
-    def score(self, Y_pred: ArrayLike, y_true: ArrayLike) -> NDArray[np.float64]:  # noqa: N803
+    def score(self, Y_pred: ArrayLike, y_true: ArrayLike) -> NDArray[np.float64]:
         """Return the ranked score of each row's label: a ``nonconf_score_func``."""
         return self.rule.of_labels(Y_pred, y_true)
 
-    def sets(self, Y_pred: ArrayLike, scores_quantile: Any) -> tuple[list[list[int]]]:  # noqa: N803
+    def sets(self, Y_pred: ArrayLike, scores_quantile: Any) -> tuple[list[list[int]]]:
         """Return lists of labels by falling probability: a ``pred_set_func``."""
         threshold = float(np.asarray(scores_quantile).reshape(()))
         return ([labels.tolist() for labels in self.rule.sets(Y_pred, threshold)],)

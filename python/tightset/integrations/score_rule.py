@@ -57,9 +57,8 @@ class ScoreRule:
         """Return the score of each row's label, shape (n,)."""
         array = as_logits(rows)
         numbers = as_labels(labels, len(array))
-        return _core.label_scores(array, numbers, [self.scoring.core], ranked=self.ranked, **self._settings)[
-            0
-        ]
+        scores = _core.label_scores(array, numbers, [self.scoring.core], ranked=self.ranked, **self._settings)
+        return scores.reshape(-1)
 
     def of_all(self, rows: ArrayLike) -> NDArray[np.float64]:
         """Return the score of every label, shape (n, K)."""

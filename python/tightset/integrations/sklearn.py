@@ -96,13 +96,13 @@ class ConformalClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
         self.random_state = random_state
         self.n_threads = n_threads
 
-    def fit(self, X: Any, y: Any) -> Self:  # noqa: N803
+    def fit(self, X: Any, y: Any) -> Self:
         """Train the estimator and calibrate, as `cv` says."""
         if self.method not in ("auto", *METHODS):
             message = f"method must be 'auto' or one of {', '.join(METHODS)}, got {self.method!r}"
             raise ValueError(message)
         for name in ("estimator_", "predictor_", "classes_", "method_"):
-            vars(self).pop(name, None)
+            self.__dict__.pop(name, None)
         if isinstance(self.cv, str):
             if self.cv != "prefit":
                 message = f"cv must be a share, 'prefit', None or a splitter, got {self.cv!r}"
@@ -111,7 +111,7 @@ class ConformalClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
         if y is None:
             message = f"{type(self).__name__} requires y to be passed, but the target y is None"
             raise ValueError(message)
-        X, y = indexable(X, y)  # noqa: N806
+        X, y = indexable(X, y)
         labels = _class_labels(y)
         classes = np.unique(labels)
         seed = self._seed()
@@ -132,24 +132,24 @@ class ConformalClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
         self._calibrate(np.concatenate(logits), labels[np.concatenate(tests)], seed)
         return self
 
-    def conformalize(self, X: Any, y: Any) -> Self:  # noqa: N803
+    def conformalize(self, X: Any, y: Any) -> Self:
         """Calibrate on rows that the fitted estimator was not trained on, in place of earlier ones."""
         if not hasattr(self, "estimator_"):
             check_is_fitted(self.estimator)
             self._adopt(self.estimator, np.asarray(self.estimator.classes_))
-        X, y = indexable(X, y)  # noqa: N806
+        X, y = indexable(X, y)
         logits = logits_of(self.estimator_, self.method_, X, self.classes_)
         self._calibrate(logits, _class_labels(y), self._seed())
         return self
 
-    def predict(self, X: Any) -> NDArray[Any]:  # noqa: N803
+    def predict(self, X: Any) -> NDArray[Any]:
         """Return the label that the estimator predicts for each row."""
         check_is_fitted(self, "estimator_")
         found: NDArray[Any] = self.estimator_.predict(X)
         return found
 
     @available_if(_offered("predict_proba"))  # type: ignore[untyped-decorator]
-    def predict_proba(self, X: Any) -> NDArray[Any]:  # noqa: N803
+    def predict_proba(self, X: Any) -> NDArray[Any]:
         """Return the probabilities of the estimator, a column for each of `classes_`."""
         check_is_fitted(self, "estimator_")
         found: NDArray[Any] = np.asarray(self.estimator_.predict_proba(X))
@@ -159,7 +159,7 @@ class ConformalClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
         wide[:, np.searchsorted(self.classes_, self.estimator_.classes_)] = found
         return wide
 
-    def predict_set(self, X: Any, *, allow_empty: bool = True, as_frame: bool = False) -> Any:  # noqa: N803
+    def predict_set(self, X: Any, *, allow_empty: bool = True, as_frame: bool = False) -> Any:
         """Return the prediction set of each row.
 
         Parameters
@@ -180,7 +180,7 @@ class ConformalClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
             return sets
         return sets.to_polars(wide=True) if _is_polars(X) else sets.to_pandas(wide=True, index=_index(X))
 
-    def predict_p(self, X: Any, *, smoothed: bool = False, as_frame: bool = False) -> Any:  # noqa: N803
+    def predict_p(self, X: Any, *, smoothed: bool = False, as_frame: bool = False) -> Any:
         """Return the p-value of each class, as `Predictor.predict_p`; `as_frame` as in `predict_set`."""
         p = self._predictor().predict_p(self._logits(X), smoothed=smoothed, n_threads=self.n_threads)
         if not as_frame:
@@ -229,7 +229,7 @@ class ConformalClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
             logits, numbers, self.alpha, self.recipe, seed=seed, n_threads=self.n_threads
         )
 
-    def _logits(self, X: Any) -> NDArray[Any]:  # noqa: N803
+    def _logits(self, X: Any) -> NDArray[Any]:
         return logits_of(self.estimator_, self.method_, X, self.classes_)
 
     def _predictor(self) -> ts.Predictor:
@@ -243,7 +243,7 @@ class ConformalClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
         return int(check_random_state(self.random_state).randint(2**31 - 1))
 
 
-def negative_mean_size(model: ConformalClassifier, X: Any, y: Any) -> float:  # noqa: ARG001, N803
+def negative_mean_size(model: ConformalClassifier, X: Any, y: Any) -> float:
     """Return minus the mean set size: ``scoring=negative_mean_size`` of a search prefers small sets.
 
     Examples
@@ -260,7 +260,7 @@ def negative_mean_size(model: ConformalClassifier, X: Any, y: Any) -> float:  # 
     return -float(model.predict_set(X).sizes.mean())
 
 
-def coverage(model: ConformalClassifier, X: Any, y: Any) -> float:  # noqa: N803
+def coverage(model: ConformalClassifier, X: Any, y: Any) -> float:
     """Return the share of rows whose set contains the label; usable as ``scoring=coverage``.
 
     Examples
@@ -303,13 +303,13 @@ def _random_split(n: int, share: float, seed: int) -> tuple[NDArray[np.int64], N
     return np.sort(order[held_out:]), np.sort(order[:held_out])
 
 
-def _rows(X: Any, positions: NDArray[np.int64]) -> Any:  # noqa: N803
+def _rows(X: Any, positions: NDArray[np.int64]) -> Any:
     return _safe_indexing(X, positions)
 
 
-def _is_polars(X: Any) -> bool:  # noqa: N803
+def _is_polars(X: Any) -> bool:
     return type(X).__module__.partition(".")[0] == "polars"
 
 
-def _index(X: Any) -> Any:  # noqa: N803
+def _index(X: Any) -> Any:
     return X.index if type(X).__module__.partition(".")[0] == "pandas" else None
