@@ -6,7 +6,9 @@ Run by `make test-peers`; docs/differences.md lists what differs.
 
 from __future__ import annotations
 
+import re
 from importlib.metadata import version
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -381,3 +383,47 @@ class TestPuncc:
         alone = [theirs.predict(rows[i : i + 1], alpha=0.02)[1][0] for i in range(200)]
         assert max(map(len, alone)) == 1
         assert np.mean([label in found for label, found in zip(truth, alone, strict=True)]) < 0.9
+
+
+class TestTensors:
+    """Tensors with more axes than two, in the types and layouts of torch."""
+
+    @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+    @pytest.mark.parametrize("memory", [torch.contiguous_format, torch.channels_last])
+    def test_channels_first(self, dtype, memory):
+        from tightset.integrations import dense
+
+        generator = torch.Generator().manual_seed(0)
+        labels = torch.randint(5, (4, 8, 6), generator=generator)
+        logits = torch.randn(4, 5, 8, 6, generator=generator)
+        logits = (logits + 3 * torch.nn.functional.one_hot(labels, 5).movedim(-1, 1)).to(dtype)
+        logits = logits.contiguous(memory_format=memory).requires_grad_()
+        labels[0, :4] = -100
+        kept = labels.reshape(-1) != -100
+        rows = logits.detach().movedim(1, -1).reshape(-1, 5)
+        expected = ts.calibrate(rows[kept], labels.reshape(-1)[kept], 0.1)
+        found = dense.calibrate(logits, labels, 0.1, channels="first", ignore_index=-100)
+        assert found == expected
+        sets = dense.predict_set(found, logits, channels="first")
+        assert sets == expected.predict_set(rows)
+        assert torch.equal(sets.to_torch(), torch.from_numpy(sets.mask))
+        assert sets.to_torch().dtype == torch.bool
+
+
+@pytest.mark.parametrize("peer", ["crepes", "mapie", "torchcp"])
+def test_docstrings(peer):
+    import doctest
+    import importlib
+
+    result = doctest.testmod(importlib.import_module(f"tightset.integrations.{peer}"))
+    assert result.attempted
+    assert not result.failed
+
+
+def test_the_page_on_integrations():
+    text = (Path(__file__).parents[2] / "docs" / "integrations.md").read_text()
+    blocks = re.findall(r"```python peers\n(.*?)```", text, re.DOTALL)
+    assert blocks
+    session = {}
+    for block in blocks:
+        exec(compile(block, "docs/integrations.md", "exec"), session)
