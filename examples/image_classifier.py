@@ -1,7 +1,7 @@
 """Prediction sets from an image classifier of scikit-learn, in a pipeline.
 
-A small network learns handwritten digits from 360 noisy images. The other 540 rows given to `fit` are set aside
-for calibration; the sets of images that it never saw should contain the digit nine times in ten.
+A small network learns handwritten digits from 360 noisy images. The other 540 rows given to `fit` are set
+aside for calibration; the sets of images that it never saw should contain the digit nine times in ten.
 """
 
 from __future__ import annotations
@@ -27,9 +27,8 @@ def main() -> tuple[float, float]:
     model.fit(images[:900], digits[:900])
     covered = coverage(model, images[900:], digits[900:])
     size = model.predict_set(images[900:]).sizes.mean()
-    print(
-        f"accuracy {model.score(images[900:], digits[900:]):.3f}, coverage {covered:.3f}, mean size {size:.2f}"
-    )
+    accuracy = model.score(images[900:], digits[900:])
+    print(f"accuracy {accuracy:.3f}, coverage {covered:.3f}, mean size {size:.2f}")
     print(model.predict_set(images[900:905], as_frame=True))
     return covered, float(size)
 

@@ -1,7 +1,7 @@
 """Sets of next tokens from the logits of a language model, K = 128,000, in half precision.
 
-The logits are synthetic, of shape (batch, length, K): a few likely tokens and a long tail. Padding has the label
--100 and is left out. Nothing is copied or converted as a whole.
+The logits are synthetic, of shape (batch, length, K): a few likely tokens and a long tail. Padding has the
+label -100 and is left out. Nothing is copied or converted as a whole.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A set of classes for every pixel: channel-first logits as a segmentation network gives them.
 
-Images are synthetic: each has a disc and a square on a background, and logits that are unsure at the edges. The
-border of width 2 has the label 255, unknown, and is left out.
+Images are synthetic: each has a disc and a square on a background, and logits that are unsure at the edges.
+The border of width 2 has the label 255, unknown, and is left out.
 """
 
 from __future__ import annotations

@@ -113,9 +113,9 @@ def test_refusals():
         dense.calibrate(np.zeros((2, 3, 4)), np.zeros((2, 3), int), channels=1)
     with pytest.raises(ValueError, match=r"logits must have K and at least one other axis.*got shape \(4,\)"):
         dense.calibrate(np.zeros(4), 0)
-    with pytest.raises(ValueError, match="labels must be between 0 and 3.*found 255 at row 1"):
+    with pytest.raises(ValueError, match=r"labels must be between 0 and 3.*found 255 at row 1"):
         dense.calibrate(np.zeros((1, 3, 4)), np.array([[0, 255, 0]]), recipe="thr")
-    with pytest.raises(TypeError, match="ignore_index must be an integer, got 1.5"):
+    with pytest.raises(TypeError, match=r"ignore_index must be an integer, got 1.5"):
         dense.calibrate(np.zeros((2, 3, 4)), np.zeros((2, 3), int), ignore_index=1.5)
-    with pytest.raises(ValueError, match="found NaN|NaN"):
+    with pytest.raises(ValueError, match=r"found NaN|NaN"):
         dense.calibrate(np.full((2, 3, 4), np.nan), np.zeros((2, 3), int), recipe="thr")

@@ -74,7 +74,7 @@ def test_names_of_the_wrong_shape(sets, names):
 
 
 def test_names_that_are_alike(sets):
-    with pytest.raises(ValueError, match="label_names must differ from each other, got .*'a', 'b', 'a'"):
+    with pytest.raises(ValueError, match=r"label_names must differ from each other, got .*'a', 'b', 'a'"):
         sets.to_polars(["a", "b", "a"])
 
 

@@ -194,18 +194,6 @@ class TestMapie:
         assert (our_sets <= their_sets).all()
         assert our_sets.sum() < their_sets.sum()
 
-    def test_too_few_rows_for_the_level(self, batch):
-        """MAPIE 1.6.0 refuses a level that n rows cannot reach; an infinite threshold is what reaches it."""
-        from tightset.integrations.mapie import ConformityScore
-
-        theirs, p = self.fitted(batch, "lac", 15, confidence_level=0.94)
-        with pytest.raises(ValueError, match="Quantiles must be in the range"):
-            theirs.predict_set(p)
-        score = ConformityScore("thr")
-        ours, _ = self.fitted(batch, score, 15, confidence_level=0.94)
-        assert ours.predict_set(p)[1].all()
-        assert np.isposinf(score.quantiles_).all()
-
     @pytest.mark.parametrize("score", ["thr", "aps", "raps", "saps", "rank"])
     @pytest.mark.parametrize("reweight", [None, "entropy"])
     def test_sets_are_those_of_tightset(self, batch, score, reweight):

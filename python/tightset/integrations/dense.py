@@ -105,7 +105,7 @@ def calibrate(
     >>> dense.calibrate(logits, tokens, alpha=0.1, recipe="aps", ignore_index=-100).n_calibration
     265
     """
-    array = _labels_last(logits, channels)
+    array = _labels_last(as_real_array(logits), channels)
     truth = as_array(labels, "labels")
     if truth.shape != array.shape[:-1]:
         message = f"labels must have shape {array.shape[:-1]}, that of logits without K, got {truth.shape}"
@@ -175,9 +175,10 @@ def predict_set(
     >>> len(dense.predict_set(predictor, rng.normal(size=(2, 3, 4, 5)), channels="first"))
     40
     """
-    array = _labels_last(logits, channels)
+    array = _labels_last(as_array(logits, "logits"), channels)
     found = [
-        predictor.predict_set(part, allow_empty=allow_empty, n_threads=n_threads) for part in _parts(array)
+        predictor.predict_set(_typed(part, logits), allow_empty=allow_empty, n_threads=n_threads)
+        for part in _parts(array)
     ]
     if len(found) == 1:
         return found[0]
@@ -191,17 +192,25 @@ def predict_set(
     )
 
 
-def _labels_last(logits: ArrayLike, channels: Channels) -> NDArray[Any]:
+def _labels_last(array: NDArray[Any], channels: Channels) -> NDArray[Any]:
     """Return a view with K as the last axis."""
     if channels not in ("first", "last"):
         message = f"channels must be 'first' or 'last', got {channels!r}"
         raise ValueError(message)
-    array = as_real_array(logits)
     if array.ndim < 2 or 0 in array.shape:
         message = f"logits must have K and at least one other axis, none of length 0, got shape {array.shape}"
         raise ValueError(message)
     view = np.moveaxis(array, 1, -1) if channels == "first" else array
     return np.ascontiguousarray(view) if min(view.strides) < 0 else view
+
+
+def _typed(part: NDArray[Any], logits: ArrayLike) -> Any:
+    """Return the part as a tensor again where NumPy has lost its type, that of bfloat16."""
+    if part.dtype.kind != "V" or isinstance(logits, np.ndarray):
+        return part
+    import torch
+
+    return torch.from_numpy(part.view(np.int16)).view(logits.dtype)
 
 
 def _matrix(array: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64] | None]:
@@ -246,4 +255,4 @@ def _collapsed(array: NDArray[Any]) -> NDArray[Any] | None:
             return None
     n = int(np.prod(array.shape[:-1]))
     step = axes[-1][1] if axes else array.strides[-1]
-    return as_strided(array, (n, array.shape[-1]), (step, array.strides[-1]), writeable=False)
+    return as_strided(array, (n, array.shape[-1]), (step, array.strides[-1]), writeable=array.flags.writeable)

@@ -30,7 +30,7 @@ __all__ = ["ConformityScore"]
 class ConformityScore(BaseClassificationScore):  # type: ignore[misc]
     """Any score of tightset, reweighted or not, for split conformal prediction with MAPIE.
 
-    Thresholds are the ``ceil((n + 1) (1 - alpha))``-th smallest scores, infinite when n is too small;
+    Thresholds are the ``ceil((n + 1) (1 - alpha))``-th smallest scores;
     a label is in a set exactly when its score is at most the threshold. ``include_last_label`` has no
     effect: scores of calibration and of prediction are the same.
 
