@@ -30,7 +30,7 @@ def test_torchcp(timed, whose, work):
     torch.set_num_threads(2)
     logits, labels = (torch.from_numpy(array) for array in workload("A"))
     score = (theirs if whose == "TorchCP" else ours).APS()
-    predictor = SplitPredictor(score_function=score, model=torch.nn.Identity())
+    predictor = SplitPredictor(score_function=score, model=torch.nn.Identity(), device=torch.device("cpu"))
     # Ready batches: collating single rows would take most of the time, whoever scores.
     loader = list(zip(logits.split(5000), labels.split(5000), strict=True))
 
@@ -63,7 +63,7 @@ def test_crepes(timed, whose, smoothing):
             return p_values_batch(calibration, part, None, None, smoothing, 0)
         return p_values(calibration, part, smoothing=smoothing, seed=0)
 
-    found = timed(f"{CREPES}, {'smoothed' if smoothing else 'plain'}", whose, call, share=share, rounds=3)
+    found = timed(f"{CREPES}, {'smoothed' if smoothing else 'plain'}", whose, call, share=share, rounds=5)
     few = slice(0, 20)
     expected = p_values_batch(calibration, test[few], None, None, smoothing, 0)
     assert found[few].tobytes() == expected.tobytes()

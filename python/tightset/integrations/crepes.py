@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from tightset._inputs import ArrayLike
 from tightset.integrations.score_rule import ScoreRule
+from tightset.integrations.sorted_counts import SortedCounts
 from tightset.scores import ReweightLike, ScoreLike
 
 __all__ = ["ConformalClassifier", "Nonconformity", "WrapClassifier", "p_values"]
@@ -83,7 +84,7 @@ def p_values(
     smoothing: bool = True,
     seed: int | None = None,
 ) -> NDArray[np.float64]:
-    """Return what `crepes.base.p_values_batch` returns, to the bit, by one sort and binary search.
+    """Return what `crepes.base.p_values_batch` returns, to the bit, by one sort and a table.
 
     Parameters
     ----------
@@ -127,19 +128,11 @@ def _p_values(
     calibration: NDArray[Any], test: NDArray[Any], draw: Callable[..., Any] | None
 ) -> NDArray[np.float64]:
     n = len(calibration)
-    ordered = np.sort(calibration)
-    flat = test.ravel()
-    # Neighbours in a sorted run of questions share the way down: several times faster than as they come.
-    order = np.argsort(flat)
-    questions = flat[order]
-    below = np.empty(flat.size, dtype=np.int64)
-    below[order] = np.searchsorted(ordered, questions, side="left")
+    below, up_to = SortedCounts(calibration)(test)
     if draw is None:
-        return ((n - below + 1) / (n + 1)).reshape(test.shape)
-    up_to = np.empty(flat.size, dtype=np.int64)
-    up_to[order] = np.searchsorted(ordered, questions, side="right")
-    found: NDArray[np.float64] = ((n - up_to) + draw(flat.size) * (up_to - below + 1)) / (n + 1)
-    return found.reshape(test.shape)
+        return (n - below + 1) / (n + 1)
+    found: NDArray[np.float64] = ((n - up_to) + draw(*test.shape) * (up_to - below + 1)) / (n + 1)
+    return found
 
 
 class ConformalClassifier(crepes.ConformalClassifier):  # type: ignore[misc]
