@@ -192,6 +192,27 @@ def test_labels_that_a_fitted_estimator_does_not_know(iris):
         ConformalClassifier(fitted, cv="prefit").fit(X, truth)
 
 
+def test_classes_in_an_order_of_their_own(iris):
+    """Classifiers of one's own need not sort their classes."""
+    X, y = iris
+
+    class Backwards(GaussianNB):
+        def fit(self, X, y):
+            return super().fit(X, y)
+
+        def predict_log_proba(self, X):
+            return super().predict_log_proba(X)[:, ::-1]
+
+    straight, backwards = GaussianNB().fit(X[:50], y[:50]), Backwards().fit(X[:50], y[:50])
+    backwards.classes_ = straight.classes_[::-1]
+    models = [
+        ConformalClassifier(m, recipe="thr", cv="prefit").fit(X[50:], y[50:]) for m in (straight, backwards)
+    ]
+    first, second = (model.predict_set(X, as_frame=True) for model in models)
+    assert list(second.columns) == NAMES[::-1].tolist()
+    pd.testing.assert_frame_equal(first, second[first.columns])
+
+
 def test_frames_in_and_out(iris):
     X, y = iris
     columns = ["a", "b", "c", "d"]

@@ -1,7 +1,7 @@
 """The peers with our scores in place of theirs: `make bench-peers`.
 
-TorchCP calibrates plain APS, through its `calibrate` with a model and a loader and by logits alone; crepes
-computes p-values of given scores.
+TorchCP calibrates plain APS, through its `calibrate` with a model and batches and by logits alone, with our
+score and then with our `SplitPredictor` too; crepes computes p-values of given scores.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ TORCHCP_LOADER = f"TorchCP's calibrate with a loader, plain APS, {title('A')}"
 CREPES = "crepes, p-values, 10,000 x 100, 10,000 calibration rows"
 
 
-@pytest.mark.parametrize("whose", ["TorchCP", "tightset"])
+@pytest.mark.parametrize("whose", ["TorchCP", "tightset's score", "tightset"])
 @pytest.mark.parametrize("work", [TORCHCP, TORCHCP_LOADER])
 def test_torchcp(timed, whose, work):
     torch = pytest.importorskip("torch")
@@ -30,7 +30,8 @@ def test_torchcp(timed, whose, work):
     torch.set_num_threads(2)
     logits, labels = (torch.from_numpy(array) for array in workload("A"))
     score = (theirs if whose == "TorchCP" else ours).APS()
-    predictor = SplitPredictor(score_function=score, model=torch.nn.Identity(), device=torch.device("cpu"))
+    kind = ours.SplitPredictor if whose == "tightset" else SplitPredictor
+    predictor = kind(score_function=score, model=torch.nn.Identity(), device=torch.device("cpu"))
     # Ready batches: collating single rows would take most of the time, whoever scores.
     loader = list(zip(logits.split(5000), labels.split(5000), strict=True))
 

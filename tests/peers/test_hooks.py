@@ -129,6 +129,29 @@ class TestTorchCP:
         ours = ts.calibrate(batch[0][:N], batch[1][:N], 0.1, scoring).predict_set(batch[0][N:])
         np.testing.assert_array_equal(mask.numpy(), ours.mask)
 
+    @pytest.mark.parametrize("alpha", [None, 0.2])
+    def test_batches_scored_as_they_come_give_the_same(self, batch, alpha):
+        from torchcp.classification.predictor import SplitPredictor as Theirs
+
+        from tightset.integrations.torchcp import APS, SplitPredictor
+
+        torch.set_default_dtype(torch.float32)
+        torch.manual_seed(0)
+        rows, labels = torch.from_numpy(batch[0]).float(), torch.from_numpy(batch[1])
+        model = torch.nn.Linear(K, K)
+        loader = torch.utils.data.DataLoader(
+            torch.utils.data.TensorDataset(rows[:N], labels[:N]), batch_size=70
+        )
+        found = [kind(APS(), model=model, temperature=0.5, alpha=0.1) for kind in (Theirs, SplitPredictor)]
+        for predictor in found:
+            predictor.calibrate(loader, alpha)
+        theirs, ours = found
+        assert torch.equal(ours.cal_scores, theirs.cal_scores)
+        assert ours.q_hat == theirs.q_hat
+        assert torch.equal(ours.predict(rows[N:]), theirs.predict(rows[N:]))
+        with pytest.raises(ValueError, match="model must be given"):
+            SplitPredictor(APS()).calibrate(loader)
+
     def test_deterministic_saps_of_1_2_1_has_empty_sets_only(self):
         """TorchCP 1.2.1 scores a right top label 0 in calibration and p_max in prediction."""
         from torchcp.classification.predictor import SplitPredictor

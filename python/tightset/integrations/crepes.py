@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tightset._inputs import ArrayLike
+from tightset.integrations.class_numbers import class_numbers
 from tightset.integrations.score_rule import ScoreRule
 from tightset.integrations.sorted_counts import SortedCounts
 from tightset.scores import ReweightLike, ScoreLike
@@ -63,11 +64,8 @@ class Nonconformity:
         """Return scores of the classes `y`, shape (n,), or of all classes, shape (n, K)."""
         if y is None:
             return self.rule.of_all(X_prob)
-        names, truth = np.asarray(classes), np.asarray(y)
-        order = np.argsort(names)
-        places = np.minimum(np.searchsorted(names, truth, sorter=order), len(names) - 1)
-        numbers = order[places]
-        unknown = names[numbers] != truth
+        truth = np.asarray(y)
+        numbers, unknown = class_numbers(np.asarray(classes), truth)
         if unknown.any():
             row = int(unknown.argmax())
             message = f"y must hold values of classes: found {truth[row]!r} at row {row}"
@@ -162,10 +160,8 @@ class ConformalClassifier(crepes.ConformalClassifier):  # type: ignore[misc]
         )
         if all_classes:
             return found
-        names = np.asarray(classes).tolist()
-        numbers = {name: number for number, name in enumerate(names)}
-        truth = np.asarray(y).tolist()
-        return found[np.arange(len(truth)), [numbers[name] for name in truth]]
+        numbers, _ = class_numbers(np.asarray(classes), np.asarray(y))
+        return found[np.arange(len(numbers)), numbers]
 
     def predict_set(
         self,

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tightset.integrations.class_numbers import class_numbers
+
 METHODS = ("decision_function", "predict_log_proba", "predict_proba")
 
 
@@ -45,7 +47,7 @@ def logits_of(estimator: Any, method: str, X: Any, classes: NDArray[Any]) -> NDA
     if np.array_equal(known, classes):
         return logits
     wide = np.full((len(logits), len(classes)), -np.inf, dtype=logits.dtype)
-    wide[:, np.searchsorted(classes, known)] = logits
+    wide[:, class_numbers(classes, known)[0]] = logits
     return wide
 
 

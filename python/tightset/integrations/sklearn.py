@@ -16,6 +16,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, indexable
 
 import tightset as ts
+from tightset.integrations.class_numbers import class_numbers
 from tightset.integrations.estimator_logits import METHODS, logits_of, method_for
 
 __all__ = ["ConformalClassifier", "coverage", "negative_mean_size"]
@@ -156,7 +157,7 @@ class ConformalClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
         if np.array_equal(self.estimator_.classes_, self.classes_):
             return found
         wide = np.zeros((len(found), len(self.classes_)), dtype=found.dtype)
-        wide[:, np.searchsorted(self.classes_, self.estimator_.classes_)] = found
+        wide[:, class_numbers(self.classes_, self.estimator_.classes_)[0]] = found
         return wide
 
     def predict_set(self, X: Any, *, allow_empty: bool = True, as_frame: bool = False) -> Any:
@@ -219,8 +220,7 @@ class ConformalClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
             self.feature_names_in_ = estimator.feature_names_in_
 
     def _calibrate(self, logits: NDArray[Any], labels: NDArray[Any], seed: int) -> None:
-        numbers = np.minimum(np.searchsorted(self.classes_, labels), len(self.classes_) - 1)
-        unknown = self.classes_[numbers] != labels
+        numbers, unknown = class_numbers(self.classes_, labels)
         if unknown.any():
             row = int(unknown.argmax())
             message = f"y must hold classes of the estimator: found {labels[row]!r} at row {row}"
@@ -273,10 +273,8 @@ def coverage(model: ConformalClassifier, X: Any, y: Any) -> float:
     >>> 0.8 < coverage(model.conformalize(X[1::4], y[1::4]), X[3::4], y[3::4]) <= 1
     True
     """
-    sets = model.predict_set(X)
-    labels = _class_labels(y)
-    numbers = np.minimum(np.searchsorted(model.classes_, labels), len(model.classes_) - 1)
-    covered = sets.covers(numbers) & (model.classes_[numbers] == labels)
+    numbers, unknown = class_numbers(model.classes_, _class_labels(y))
+    covered = model.predict_set(X).covers(numbers) & ~unknown
     return float(covered.mean())
 
 

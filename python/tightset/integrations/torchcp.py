@@ -1,8 +1,9 @@
 """Scores for TorchCP, in place of its own of the same names: any of its predictors takes them.
 
+`SplitPredictor` is TorchCP's with a calibration that scores each batch as it comes.
+
 >>> import torch
->>> from torchcp.classification.predictor import SplitPredictor
->>> from tightset.integrations.torchcp import EntropyReweighted
+>>> from tightset.integrations.torchcp import EntropyReweighted, SplitPredictor
 >>> logits, labels = 2 * torch.randn(500, 10), torch.randint(10, (500,))
 >>> predictor = SplitPredictor(score_function=EntropyReweighted("aps", temperature=2.0))
 >>> predictor.calculate_threshold(logits, labels, 0.1)
@@ -15,6 +16,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from torchcp.classification import predictor as predictors
 from torchcp.classification.score.base import BaseScore
 
 from tightset.integrations.score_rule import ScoreRule
@@ -22,7 +24,7 @@ from tightset.scores import RAPS as RAPS_SCORE
 from tightset.scores import SAPS as SAPS_SCORE
 from tightset.scores import Entropy, ScoreLike
 
-__all__ = ["APS", "RAPS", "SAPS", "THR", "EntropyReweighted"]
+__all__ = ["APS", "RAPS", "SAPS", "THR", "EntropyReweighted", "SplitPredictor"]
 
 _IS_PROBABILITIES = {"softmax": False, "identity": True}
 
@@ -159,3 +161,34 @@ class EntropyReweighted(_RowScore):
                 ranked=ranked,
             )
         )
+
+
+class SplitPredictor(predictors.SplitPredictor):  # type: ignore[misc]
+    """TorchCP's `SplitPredictor`, which keeps a score for each row in calibration and not its logits.
+
+    The threshold is the same: scores of a row do not depend on its batch. Parameters are TorchCP's.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from tightset.integrations.torchcp import APS, SplitPredictor
+    >>> predictor = SplitPredictor(APS(), model=torch.nn.Linear(4, 3), alpha=0.1)
+    >>> rows, labels = torch.randn(100, 4), torch.randint(3, (100,))
+    >>> predictor.calibrate(zip(rows.split(20), labels.split(20), strict=True))
+    >>> predictor.cal_scores.shape
+    torch.Size([100])
+    """
+
+    def calibrate(self, cal_dataloader: Any, alpha: float | None = None) -> None:
+        """Calibrate on batches of (rows, labels)."""
+        if self._model is None:
+            message = "model must be given to calibrate on a loader, got None"
+            raise ValueError(message)
+        self._model.eval()
+        scores = []
+        with torch.no_grad():
+            for rows, labels, *_ in cal_dataloader:
+                logits = self._logits_transformation(self._model(rows.to(self._device))).float()
+                scores.append(self.score_function(logits, labels.to(self._device)))
+        self.cal_scores = torch.cat(scores)
+        self.q_hat = self._calculate_conformal_value(self.cal_scores, self.alpha if alpha is None else alpha)
