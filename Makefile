@@ -30,7 +30,7 @@ test-python: $(VENV)/built ## test the package
 test-slow: $(VENV)/built ## run the long statistical tests, and those that take much memory
 	$(BIN)/python -m pytest -n 2 -m slow
 
-test-peers: $(PEERS)/built ## compare with TorchCP, MAPIE and puncc in an environment of its own
+test-peers: $(PEERS)/built ## compare with TorchCP, MAPIE, crepes and puncc in an environment of their own
 	$(PEERS)/bin/python -m pytest tests/peers -o addopts="-ra"
 
 lint: $(VENV)/built ## check format, lints, types and stubs
