@@ -70,7 +70,7 @@ coverage: $(VENV)/built ## branches of the Python layer and lines of the core; n
 	$(BIN)/python -m pytest -q -n 2 --cov=tightset --cov-branch --cov-report=term-missing:skip-covered
 	cargo llvm-cov --summary-only --ignore-filename-regex 'src/(py|probe|reading)'
 
-test-peers: $(PEERS)/built ## compare with TorchCP, MAPIE and puncc in an environment of its own
+test-peers: $(PEERS)/built ## compare with TorchCP, MAPIE, crepes and puncc in an environment of their own
 	$(PEERS)/bin/python -m pytest tests/peers -o addopts="-ra"
 
 lint: $(VENV)/built ## check format, lints, types and stubs

@@ -81,6 +81,9 @@ SETS_A, SETS_B = f"APS sets at T = 0.7, {title('A')}", f"plain APS sets, {title(
 LARGE_SETS = f"plain APS sets, {title('A')}"
 KINDS, LAYOUTS = f"the scores, {title('A')}", f"dtypes and layouts, {title('A')}"
 PAPER, PEERS = f"Algorithm 1, {title('A')}", f"plain APS, calibrate and predict, {title('A')}"
+HOOK = f"TorchCP's calculate_threshold, plain APS, {title('A')}"
+LOADER_HOOK = f"TorchCP's calibrate with a loader, plain APS, {title('A')}"
+P_VALUES = "crepes, p-values, 10,000 x 100, 10,000 calibration rows"
 ROW = "predict_set of one row, E, K = 1,000"
 MEMORY = "peak memory beyond input and output, 1 GB"
 
@@ -129,6 +132,23 @@ BARS = [
     Bar(LARGE_SETS, "over the label-score pass", ratio((LARGE_SETS, "tightset"), PASS["A"])),
     Bar(SETS_B, "over the label-score pass", ratio((SETS_B, "tightset"), PASS["B"]), at_most=2),
     Bar(PEERS, "TorchCP 1.2", ratio((PEERS, "TorchCP"), (PEERS, "tightset")), at_least=50),
+    Bar(HOOK, "with our score", ratio((HOOK, "TorchCP"), (HOOK, "tightset's score")), at_least=20),
+    Bar(LOADER_HOOK, "with our score", ratio((LOADER_HOOK, "TorchCP"), (LOADER_HOOK, "tightset's score"))),
+    Bar(
+        LOADER_HOOK,
+        "and our SplitPredictor",
+        ratio((LOADER_HOOK, "TorchCP"), (LOADER_HOOK, "tightset")),
+        at_least=20,
+    ),
+    *(
+        Bar(
+            f"{P_VALUES}, {kind}",
+            "over crepes",
+            ratio((f"{P_VALUES}, {kind}", "crepes"), (f"{P_VALUES}, {kind}", "tightset")),
+            at_least=100,
+        )
+        for kind in ("plain", "smoothed")
+    ),
     Bar(PEERS, "MAPIE 1.6", ratio((PEERS, "MAPIE"), (PEERS, "tightset")), at_least=100),
     Bar(
         SCORES["D"],

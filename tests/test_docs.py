@@ -16,11 +16,14 @@ import pytest
 import tightset as ts
 import tightset.report
 
+# Those of the peers run in their environment, in tests/peers.
+ELSEWHERE = {"tightset._core", *(f"tightset.integrations.{peer}" for peer in ("crepes", "mapie", "torchcp"))}
 MODULES = [
     "tightset",
-    *(m.name for m in pkgutil.walk_packages(ts.__path__, "tightset.") if m.name != "tightset._core"),
+    *(m.name for m in pkgutil.walk_packages(ts.__path__, "tightset.") if m.name not in ELSEWHERE),
 ]
-README = Path(__file__).parent.parent / "README.md"
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", ROOT / "docs" / "integrations.md"]
 
 
 @pytest.fixture(autouse=True)
@@ -45,9 +48,11 @@ def test_every_public_function_is_documented_with_an_example():
                 assert ">>>" in inspect.getdoc(item), name
 
 
-def test_readme():
-    blocks = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_pages(page):
+    """Blocks of a page run in one session; those that a peer is named for run in tests/peers."""
+    blocks = re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
     assert blocks
     session = {}
     for block in blocks:
-        exec(compile(block, str(README), "exec"), session)
+        exec(compile(block, str(page), "exec"), session)

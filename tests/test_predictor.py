@@ -68,3 +68,10 @@ def test_descriptions(batch):
     predictor = ts.calibrate(*batch, 0.1, ts.Recipe(ts.RAPS(0.2, 1), ts.Entropy(0.1, 0.5), 2.0))
     assert str(predictor.scoring) == "raps(penalty=0.2, k_reg=1), gamma=0.1, power=0.5, T=2"
     assert "alpha=0.1" in repr(predictor)
+
+
+def test_certain_labels_are_not_counted_as_impossible():
+    logits = np.tile([0.0, -np.inf], (100, 1))
+    labels = np.repeat([0, 1], [80, 20])
+    with pytest.warns(ts.SmallCalibrationWarning, match="20 of 100 true labels are marked impossible"):
+        ts.calibrate(logits, labels, 0.1, "thr")

@@ -27,17 +27,7 @@ _RAW_BFLOAT16 = np.dtype("V2")
 
 def as_logits(logits: ArrayLike, *, n_labels: int | None = None, one_row: bool = False) -> NDArray[Any]:
     """Return a two-dimensional view of real numbers; one row (1-D) only where `one_row` says so."""
-    array = logits if type(logits) is np.ndarray else as_array(logits, "logits")
-    dtype = array.dtype
-    if dtype.name == "bfloat16":
-        array = array.view(_RAW_BFLOAT16)
-    elif dtype.kind == "f" and dtype.itemsize > 8:
-        # longdouble differs from platform to platform; nothing else is converted as a whole.
-        with np.errstate(over="ignore"):
-            array = array.astype(np.float64)
-    elif dtype.kind not in "fiu" and not (dtype == _RAW_BFLOAT16 and _is_torch(logits)):
-        message = f"logits must be real numbers, got dtype {dtype}"
-        raise TypeError(message)
+    array = as_real_array(logits)
     if array.ndim == 1 and one_row:
         array = array[np.newaxis, :]
     if array.ndim != 2:
@@ -50,6 +40,22 @@ def as_logits(logits: ArrayLike, *, n_labels: int | None = None, one_row: bool =
     if n_labels is not None and array.shape[1] != n_labels:
         message = f"logits must have {n_labels} labels as in calibration, got {array.shape[1]}"
         raise ValueError(message)
+    return array
+
+
+def as_real_array(logits: ArrayLike) -> NDArray[Any]:
+    """Return a view of real numbers, of any shape."""
+    array = logits if type(logits) is np.ndarray else as_array(logits, "logits")
+    dtype = array.dtype
+    if dtype.name == "bfloat16":
+        array = array.view(_RAW_BFLOAT16)
+    elif dtype.kind == "f" and dtype.itemsize > 8:
+        # longdouble differs from platform to platform; nothing else is converted as a whole.
+        with np.errstate(over="ignore"):
+            array = array.astype(np.float64)
+    elif dtype.kind not in "fiu" and not (dtype == _RAW_BFLOAT16 and _is_torch(logits)):
+        message = f"logits must be real numbers, got dtype {dtype}"
+        raise TypeError(message)
     return array
 
 

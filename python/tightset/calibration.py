@@ -259,7 +259,7 @@ def _warn_if_unbounded(alpha: float, rank: int, scores: NDArray[np.float64], *, 
         )
         warnings.warn(message, SmallCalibrationWarning, stacklevel=4)
     elif scores[rank - 1] == float("inf"):
-        impossible = int(np.isinf(scores).sum())
+        impossible = int(np.isposinf(scores).sum())
         message = (
             f"{impossible} of {n} true labels are marked impossible (-inf): at alpha={alpha} the "
             "threshold is infinite and every set holds all labels"

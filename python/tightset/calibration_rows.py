@@ -28,7 +28,10 @@ class SetCounts:
 
 @dataclass(frozen=True, slots=True)
 class CalibrationRows:
-    """Calibration rows, and how they are read."""
+    """Calibration rows, and how they are read.
+
+    `positions` says where in `logits` they are, for those that are only some of its rows.
+    """
 
     logits: NDArray[np.generic]
     labels: NDArray[np.int64]
@@ -37,6 +40,7 @@ class CalibrationRows:
     probabilities: bool
     n_threads: int | None
     max_memory: int
+    positions: NDArray[np.int64] | None = None
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -57,7 +61,7 @@ class CalibrationRows:
             ranked=True,
             seed=self.seed,
             row_ids=self._row_ids(rows),
-            rows=rows,
+            rows=self._positions(rows),
             probabilities=self.probabilities,
             n_threads=self.n_threads,
         )
@@ -102,9 +106,21 @@ class CalibrationRows:
 
     def entropies(self) -> NDArray[np.float64]:
         """Entropy of each row."""
+        if self.positions is not None:
+            return np.concatenate([self._entropies(self.logits[part]) for part in self._blocks()])
+        return self._entropies(self.logits)
+
+    def _entropies(self, logits: NDArray[np.generic]) -> NDArray[np.float64]:
         return _core.uncertainty(
-            self.logits, "entropy", probabilities=self.probabilities, n_threads=self.n_threads
+            logits, "entropy", probabilities=self.probabilities, n_threads=self.n_threads
         )
+
+    def _blocks(self) -> Iterator[NDArray[np.int64]]:
+        """Yield positions of rows that take about 64 MB when they are gathered."""
+        assert self.positions is not None, "only some rows are gathered"
+        size = max(1, 2**26 // (self.n_labels * self.logits.itemsize))
+        for start in range(0, len(self), size):
+            yield self.positions[start : start + size]
 
     def _count(
         self,
@@ -123,7 +139,7 @@ class CalibrationRows:
             keep=keep,
             seed=self.seed,
             row_ids=self._row_ids(rows),
-            rows=rows,
+            rows=self._positions(rows),
             probabilities=self.probabilities,
             n_threads=self.n_threads,
         )
@@ -137,6 +153,11 @@ class CalibrationRows:
             for start in range(0, m, size):
                 yield slice(start, start + size)
                 progress.advance(min(size, m - start))
+
+    def _positions(self, rows: NDArray[np.int64] | None) -> NDArray[np.int64] | None:
+        if self.positions is None or rows is None:
+            return rows if self.positions is None else self.positions
+        return self.positions[rows]
 
     def _row_ids(self, rows: NDArray[np.int64] | None) -> NDArray[np.uint64] | None:
         return self.row_ids if rows is None or self.row_ids is None else self.row_ids[rows]

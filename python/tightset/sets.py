@@ -9,7 +9,7 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from tightset import _core
+from tightset import _core, set_frames
 from tightset._inputs import ArrayLike, as_labels
 
 
@@ -24,6 +24,8 @@ class PredictionSets:
         int32: labels by falling probability.
     n_labels
         K.
+    label_names
+        What the labels are called, shape (K,), or None.
 
     Examples
     --------
@@ -34,10 +36,17 @@ class PredictionSets:
     (array([2, 0]), array([1, 0], dtype=int32), array([ True, False]))
     """
 
-    def __init__(self, indptr: NDArray[np.int64], indices: NDArray[np.int32], n_labels: int) -> None:
+    def __init__(
+        self,
+        indptr: NDArray[np.int64],
+        indices: NDArray[np.int32],
+        n_labels: int,
+        label_names: ArrayLike | None = None,
+    ) -> None:
         self.indptr = indptr
         self.indices = indices
         self.n_labels = n_labels
+        self.label_names = None if label_names is None else set_frames.as_label_names(label_names, n_labels)
 
     @cached_property
     def sizes(self) -> NDArray[np.int64]:
@@ -72,9 +81,8 @@ class PredictionSets:
         indptr = np.concatenate([[0], np.cumsum(sizes)])
         # Each label's place: its row's start, and how far into the row it is.
         inside = np.arange(indptr[-1]) - np.repeat(indptr[:-1], sizes)
-        return PredictionSets(
-            indptr, self.indices[np.repeat(self.indptr[rows], sizes) + inside], self.n_labels
-        )
+        indices = self.indices[np.repeat(self.indptr[rows], sizes) + inside]
+        return PredictionSets(indptr, indices, self.n_labels, self.label_names)
 
     def __iter__(self) -> Iterator[NDArray[np.int32]]:
         return (self[row] for row in range(len(self)))
@@ -114,3 +122,52 @@ class PredictionSets:
             message = "coverage needs at least one row, got 0"
             raise ValueError(message)
         return float(self.covers(labels).mean())
+
+    def with_names(self, label_names: ArrayLike | None) -> PredictionSets:
+        """Return the same sets, whose labels have these names; None leaves them as they are.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import tightset as ts
+        >>> sets = ts.PredictionSets(np.array([0, 2, 2]), np.array([1, 0], np.int32), n_labels=2)
+        >>> sets.with_names(["cat", "dog"]).to_pandas()
+               labels  size
+        0  [dog, cat]     2
+        1          []     0
+        """
+        if label_names is None:
+            return self
+        return PredictionSets(self.indptr, self.indices, self.n_labels, label_names)
+
+    def to_pandas(
+        self, label_names: ArrayLike | None = None, *, wide: bool = False, index: Any = None
+    ) -> Any:
+        """Return a pandas DataFrame with a row for each set.
+
+        Parameters
+        ----------
+        label_names
+            Names of the labels, shape (K,); by default those that the sets have, or numbers.
+        wide
+            Whether to give a boolean column for each label, instead of the columns ``labels``, a list by
+            falling probability, and ``size``.
+        index
+            Index of the frame.
+        """
+        return set_frames.to_pandas(self.with_names(label_names), wide=wide, index=index)
+
+    def to_polars(self, label_names: ArrayLike | None = None, *, wide: bool = False) -> Any:
+        """Return a polars DataFrame with a row for each set, as `to_pandas` does."""
+        return set_frames.to_polars(self.with_names(label_names), wide=wide)
+
+    def to_arrow(self, label_names: ArrayLike | None = None) -> Any:
+        """Return a pyarrow array of lists, which shares the memory of the labels.
+
+        With names, the lists hold a dictionary type.
+        """
+        return set_frames.to_arrow(self.with_names(label_names))
+
+    def to_torch(self) -> Any:
+        """Return the mask as a boolean torch tensor of shape (n, K) on the CPU."""
+        return set_frames.to_torch(self)
