@@ -34,6 +34,7 @@ from tightset.warning_kinds import ProbabilitiesWarning, SmallCalibrationWarning
 
 if TYPE_CHECKING:
     from tightset import datasets, metrics
+    from tightset.streaming import Calibration, calibrate_stream
 
 __all__ = [
     "APS",
@@ -42,6 +43,7 @@ __all__ = [
     "RAPS",
     "SAPS",
     "THR",
+    "Calibration",
     "Candidate",
     "Entropy",
     "InternalError",
@@ -55,6 +57,7 @@ __all__ = [
     "__version__",
     "all_scores",
     "calibrate",
+    "calibrate_stream",
     "conformal_rank",
     "conformal_threshold",
     "datasets",
@@ -77,6 +80,8 @@ _IMPORTED_ON_USE = ("datasets", "metrics")
 def __getattr__(name: str) -> Any:
     if name in _IMPORTED_ON_USE:
         return import_module(f"tightset.{name}")
+    if name in ("Calibration", "calibrate_stream"):
+        return getattr(import_module("tightset.streaming"), name)
     message = f"module 'tightset' has no attribute {name!r}"
     raise AttributeError(message)
 
