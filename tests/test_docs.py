@@ -1,4 +1,4 @@
-"""Everything the documentation shows runs: docstrings, and the README's blocks in one session."""
+"""Everything the documentation shows runs: docstrings, and the blocks of each page in one session."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ MODULES = [
     "tightset",
     *(m.name for m in pkgutil.walk_packages(ts.__path__, "tightset.") if m.name != "tightset._core"),
 ]
-README = Path(__file__).parent.parent / "README.md"
+ROOT = Path(__file__).parent.parent
+PAGES = (ROOT / "README.md", ROOT / "docs" / "scale.md")
 
 
 @pytest.fixture(autouse=True)
@@ -42,9 +43,10 @@ def test_every_public_function_is_documented_with_an_example():
                 assert ">>>" in inspect.getdoc(item), name
 
 
-def test_readme():
-    blocks = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_pages(page):
+    blocks = re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
     assert blocks
     session = {}
     for block in blocks:
-        exec(compile(block, str(README), "exec"), session)
+        exec(compile(block, str(page), "exec"), session)

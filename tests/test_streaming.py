@@ -11,6 +11,7 @@ import pytest
 import tightset as ts
 from conftest import synthetic
 from tightset import _core
+from tightset.streaming import block as block_module
 from tightset.streaming import run
 
 INF = float("inf")
@@ -359,6 +360,27 @@ def test_an_interrupted_call_is_taken_up_again(tmp_path, when, recipe):
     assert not list(tmp_path.iterdir())
 
 
+def test_an_interrupt_in_the_middle_of_a_block(tmp_path, monkeypatch):
+    logits, labels, _ = problem(n=1500)
+    blocks = [(logits[i : i + 400], labels[i : i + 400]) for i in range(0, 1500, 400)]
+    monkeypatch.setattr(block_module, "_BYTES_OF_SCORES", 8 * 100)  # a hundred rows at a time
+    real, calls = block_module.add_scores, 0
+
+    def interrupted(*arguments):
+        nonlocal calls
+        calls += 1
+        if calls in (6, 12):
+            raise KeyboardInterrupt
+        return real(*arguments)
+
+    monkeypatch.setattr(block_module, "add_scores", interrupted)
+    options = {"max_memory": 2**10, "checkpoint": tmp_path / "state"}
+    for _ in range(2):
+        with pytest.raises(KeyboardInterrupt):
+            ts.calibrate_stream(blocks, 0.1, "aps", **options)
+    assert ts.calibrate_stream(blocks, 0.1, "aps", **options) == ts.calibrate(logits, labels, 0.1, "aps")
+
+
 def test_checkpoints_are_written_from_time_to_time(tmp_path, monkeypatch):
     monkeypatch.setattr(run, "_SECONDS_BETWEEN_CHECKPOINTS", 0.0)
     logits, labels, _ = problem(n=400)
@@ -412,7 +434,10 @@ def test_warnings_come_once():
     assert [w.category for w in caught] == [ts.SmallCalibrationWarning]
 
 
-@pytest.mark.parametrize(("n", "block"), [(10**7, 10**6), pytest.param(10**9, 2**24, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("n", "block"),
+    [(10**7, 10**6), pytest.param(10**9, 2**22, marks=[pytest.mark.slow, pytest.mark.timeout(3000)])],
+)
 def test_exact_rank_of_scores_that_are_never_together(n, block):
     """Scores generated from their numbers by a permutation, so that every order statistic is known."""
     from tightset.streaming.ranks import RankSearch

@@ -79,6 +79,19 @@ def calibrate(
     probabilities: bool = False,
     max_memory: int = 2**30,
 ) -> tuple[Predictor, ...]: ...
+@overload
+def calibrate(
+    logits: ArrayLike,
+    labels: None = None,
+    *,
+    alpha: Levels,
+    recipe: str | Recipe = "er-aps",
+    objective: Objective = "size",
+    seed: int = 0,
+    n_threads: int | None = None,
+    probabilities: bool = False,
+    max_memory: int = 2**30,
+) -> tuple[Predictor, ...]: ...
 def calibrate(
     logits: ArrayLike,
     labels: ArrayLike | None = None,
@@ -105,7 +118,7 @@ def calibrate(
         Array of shape (n, K): NumPy of any real dtype and layout, lists, CPU tensors, data frames.
         ``-inf`` marks a label that cannot occur. Not data that the classifier was trained on.
         Or, without labels, a source of (logits, labels) blocks or the path of a file: what
-        `calibrate_stream` takes.
+        `calibrate_stream` takes, which also has checkpoints.
     labels
         Integers of shape (n,), from 0 to K - 1.
     alpha
