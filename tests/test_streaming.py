@@ -12,7 +12,7 @@ import tightset as ts
 from conftest import synthetic
 from tightset import _core
 from tightset.streaming import block as block_module
-from tightset.streaming import run
+from tightset.streaming import calibration, run
 
 INF = float("inf")
 SINGLE = ("thr", "aps", "raps", "saps", "rank", "mixed")
@@ -88,6 +88,16 @@ def test_the_recipe_with_handicaps():
         [(logits[:150], labels[:150], ids[:150]), (logits[150:], labels[150:], ids[150:])], "tightest", 0.1
     )
     assert found == ts.calibrate(logits, labels, 0.1, "tightest", row_ids=ids)
+
+
+def test_counts_that_handicaps_would_overflow_are_refused(monkeypatch):
+    logits, labels, _ = problem(n=200, n_labels=4)
+    monkeypatch.setattr(calibration, "MOST_WEIGHTED_PAIRS", 100)
+    assert ts.calibrate_stream([(logits, labels)], 0.1, "er-thr") == ts.calibrate(
+        logits, labels, 0.1, "er-thr"
+    )
+    with pytest.raises(ValueError, match="sums of set sizes up to 100, got"):
+        ts.calibrate_stream([(logits, labels)], 0.1, "tightest")
 
 
 @pytest.mark.parametrize("seed", range(12))

@@ -43,6 +43,9 @@ from tightset.streaming.tally import Tally
 
 STATE_BYTES = 2**22
 
+# Handicaps multiply counts by up to 2^17, and the products are integers of 64 bits.
+MOST_WEIGHTED_PAIRS = 2**46
+
 
 class Calibration:
     """A calibration over several passes, whose rows may come in blocks, in any order, on several machines.
@@ -291,6 +294,12 @@ class Calibration:
         if self._search is not None:
             self._end_search(copy.deepcopy(self._search), tally)
         elif isinstance(self._wanted, WantedCounts):
+            if any(self.recipe.handicaps) and int(tally.counts.max()) > MOST_WEIGHTED_PAIRS:
+                message = (
+                    f"recipes with handicaps compare sums of set sizes up to {MOST_WEIGHTED_PAIRS}, got "
+                    f"{int(tally.counts.max())}: use fewer rows or a recipe without handicaps"
+                )
+                raise ValueError(message)
             self._ledger.counts = tally.counts
             self._next()
         else:
