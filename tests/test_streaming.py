@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import pickle
 import warnings
 
@@ -11,6 +12,7 @@ import pytest
 import tightset as ts
 from conftest import synthetic
 from tightset import _core
+from tightset.progress import RowProgress
 from tightset.streaming import block as block_module
 from tightset.streaming import calibration, run
 
@@ -434,6 +436,28 @@ def test_errors_say_which_block():
     with pytest.raises(ValueError, match="nan at row 3") as caught:
         ts.calibrate_stream([(logits[:50], labels[:50]), (bad, labels[50:])], 0.1, "aps")
     assert caught.value.__notes__ == ["in block 1 of the source, which begins at row 50"]
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@pytest.mark.parametrize(
+    ("total", "line"),
+    [(None, "pass 1 3,000 rows, 1,000 rows/s"), (6000, "#####] 50%, 1,000 rows/s, 3 s left")],
+)
+def test_progress_has_a_rate_and_the_time_left(monkeypatch, total, line):
+    clock = iter([0.0, 0.5, 3.0])
+    monkeypatch.setattr("time.monotonic", lambda: next(clock))
+    monkeypatch.setattr("sys.stderr", terminal := Terminal())
+    with RowProgress(total, "pass 1") as progress:
+        progress.advance(1000)
+        assert not terminal.getvalue()  # nothing in the first second
+        progress.advance(2000)
+        shown = terminal.getvalue()
+    assert line in shown.replace(" " * 15, "").replace("]  50%", "] 50%")
+    assert terminal.getvalue().endswith("\r\x1b[K")
 
 
 def test_warnings_come_once():
