@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import io
 import pickle
+import subprocess
+import sys
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -513,3 +516,32 @@ def slots_of(search, indices):
         np.array([s.base for s in slots], dtype=np.uint64),
         np.array([s.width for s in slots], dtype=np.uint32),
     )
+
+
+_STREAMED = """
+import numpy as np
+import tightset as ts
+import footprint
+
+def blocks():
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        yield rng.standard_normal((20_000, 100), dtype=np.float32), rng.integers(100, size=20_000)
+
+for _ in zip(range(2), blocks()):
+    pass
+before = footprint.peak()
+predictor = ts.calibrate_stream(blocks, 0.1, "aps", max_memory=2**20)
+print(predictor.n_calibration, footprint.peak() - before)
+"""
+
+
+def test_memory_is_bounded_whatever_the_source_holds():
+    """480 MB of logits and 9.6 MB of scores go through; the tenth of the logits would be too much."""
+    where = Path(__file__).parent
+    run = subprocess.run(
+        [sys.executable, "-c", _STREAMED], cwd=where, capture_output=True, text=True, check=True
+    )
+    rows, beyond = map(int, run.stdout.split())
+    assert rows == 1_200_000
+    assert beyond < 48_000_000
