@@ -1,4 +1,4 @@
-"""Everything the documentation shows runs: docstrings, and the README's blocks in one session."""
+"""Everything the documentation shows runs: docstrings, and the blocks of each page in one session."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MODULES = [
     *(m.name for m in pkgutil.walk_packages(ts.__path__, "tightset.") if m.name not in ELSEWHERE),
 ]
 ROOT = Path(__file__).parent.parent
-PAGES = [ROOT / "README.md", ROOT / "docs" / "integrations.md"]
+PAGES = [ROOT / "README.md", *(ROOT / "docs" / name for name in ("integrations.md", "scale.md"))]
 
 
 @pytest.fixture(autouse=True)

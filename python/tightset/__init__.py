@@ -35,6 +35,7 @@ from tightset.warning_kinds import ProbabilitiesWarning, SmallCalibrationWarning
 if TYPE_CHECKING:
     from tightset import datasets, metrics
     from tightset import plot as plot
+    from tightset.streaming import Calibration, calibrate_stream
 
 __all__ = [
     "APS",
@@ -43,6 +44,7 @@ __all__ = [
     "RAPS",
     "SAPS",
     "THR",
+    "Calibration",
     "Candidate",
     "Entropy",
     "InternalError",
@@ -56,6 +58,7 @@ __all__ = [
     "__version__",
     "all_scores",
     "calibrate",
+    "calibrate_stream",
     "conformal_rank",
     "conformal_threshold",
     "datasets",
@@ -79,6 +82,8 @@ _IMPORTED_ON_USE = ("datasets", "metrics", "plot")
 def __getattr__(name: str) -> Any:
     if name in _IMPORTED_ON_USE:
         return import_module(f"tightset.{name}")
+    if name in ("Calibration", "calibrate_stream"):
+        return getattr(import_module("tightset.streaming"), name)
     message = f"module 'tightset' has no attribute {name!r}"
     raise AttributeError(message)
 

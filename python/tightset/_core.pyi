@@ -15,8 +15,10 @@ __all__ = [
     "_row_maxima",
     "all_scores",
     "conformal_rank",
+    "count_digits",
     "count_pairs",
     "default_threads",
+    "keys_within",
     "kth_smallest",
     "label_scores",
     "mask",
@@ -157,6 +159,23 @@ def count_pairs(
 def order_statistics(
     scores: NDArray[np.float64], ranks: Sequence[int], *, n_threads: int | None = None
 ) -> NDArray[np.float64]: ...
+def count_digits(
+    scores: NDArray[np.float64],
+    runs: Sequence[int],
+    bases: NDArray[np.uint64],
+    widths: NDArray[np.uint32],
+    counts: NDArray[np.uint64],
+    *,
+    n_threads: int | None = None,
+) -> None: ...
+def keys_within(
+    scores: NDArray[np.float64],
+    runs: Sequence[int],
+    bases: NDArray[np.uint64],
+    widths: NDArray[np.uint32],
+    *,
+    n_threads: int | None = None,
+) -> list[NDArray[np.uint64]]: ...
 def kth_smallest(scores: NDArray[np.float64], k: int) -> float: ...
 def conformal_rank(n: int, alpha: float) -> int: ...
 def permutation(seed: int, n: int) -> NDArray[np.int64]: ...

@@ -37,7 +37,7 @@ Levels = Sequence[float] | NDArray[np.float64]
 @overload
 def calibrate(
     logits: ArrayLike,
-    labels: ArrayLike,
+    labels: ArrayLike | None = None,
     alpha: Level = None,
     recipe: str | Recipe = "er-aps",
     *,
@@ -67,7 +67,7 @@ def calibrate(
 @overload
 def calibrate(
     logits: ArrayLike,
-    labels: ArrayLike,
+    labels: ArrayLike | None = None,
     alpha: None = None,
     recipe: str | Recipe = "er-aps",
     *,
@@ -79,9 +79,22 @@ def calibrate(
     probabilities: bool = False,
     max_memory: int = 2**30,
 ) -> tuple[Predictor, ...]: ...
+@overload
 def calibrate(
     logits: ArrayLike,
-    labels: ArrayLike,
+    labels: None = None,
+    *,
+    alpha: Levels,
+    recipe: str | Recipe = "er-aps",
+    objective: Objective = "size",
+    seed: int = 0,
+    n_threads: int | None = None,
+    probabilities: bool = False,
+    max_memory: int = 2**30,
+) -> tuple[Predictor, ...]: ...
+def calibrate(
+    logits: ArrayLike,
+    labels: ArrayLike | None = None,
     alpha: Level | Levels = None,
     recipe: str | Recipe = "er-aps",
     *,
@@ -104,6 +117,8 @@ def calibrate(
     logits
         Array of shape (n, K): NumPy of any real dtype and layout, lists, CPU tensors, data frames.
         ``-inf`` marks a label that cannot occur. Not data that the classifier was trained on.
+        Or, without labels, a source of (logits, labels) blocks or the path of a file: what
+        `calibrate_stream` takes, which also has checkpoints.
     labels
         Integers of shape (n,), from 0 to K - 1.
     alpha
@@ -151,6 +166,26 @@ def calibrate(
     >>> 0.85 < sets.coverage(labels[1000:]) < 0.95
     True
     """
+    if labels is None:
+        if row_ids is not None:
+            message = "row_ids must be part of the blocks where logits are a source of them"
+            raise TypeError(message)
+        if hasattr(logits, "__array__") or hasattr(logits, "__dlpack__"):
+            message = "labels must be given with an array of logits"
+            raise TypeError(message)
+        from tightset.streaming import calibrate_stream
+
+        return calibrate_stream(
+            logits,
+            alpha,  # type: ignore[arg-type]
+            recipe,
+            confidence_level=confidence_level,  # type: ignore[arg-type]
+            objective=objective,
+            seed=seed,
+            n_threads=n_threads,
+            probabilities=probabilities,
+            max_memory=max_memory,
+        )
     array = as_logits(logits)
     if not len(array):
         message = "logits must have at least one row to calibrate on, got 0"
@@ -167,13 +202,13 @@ def calibrate(
     if not rows.probabilities:
         warn_if_probabilities(array, stacklevel=2)
     alphas, is_sequence = as_alphas(alpha, confidence_level)
-    used = _recipe_for(recipe, objective)
+    used = recipe_for(recipe, objective)
     choices = choose(used, rows, alphas, objective)
     predictors = _predictors(used, rows, alphas, choices)
     return predictors if is_sequence else predictors[0]
 
 
-def _recipe_for(recipe: str | Recipe, objective: Objective) -> Recipe:
+def recipe_for(recipe: str | Recipe, objective: Objective) -> Recipe:
     """Return the recipe, with a selection that can look for the objective."""
     if objective not in OBJECTIVES:
         names = ", ".join(repr(name) for name in OBJECTIVES)
@@ -209,7 +244,10 @@ def _predictors(
         scores.setflags(write=False)
         rank = _core.conformal_rank(n, alpha)
         thresholds = scores[:, rank - 1].tolist() if rank <= n else [float("inf")]
-        _warn_if_unbounded(alpha, rank, scores[0], spent=len(rows) - n)
+        impossible = int(np.isposinf(scores[0]).sum())
+        warn_if_unbounded(
+            alpha, rank, n, thresholds[0], impossible=impossible, spent=len(rows) - n, stacklevel=4
+        )
         curve = choice.curve
         if curve is not None:
             winner = place[curve.candidates[curve.chosen]]
@@ -223,7 +261,7 @@ def _predictors(
                 n_labels=rows.n_labels,
                 n_calibration=n,
                 rank=rank,
-                candidates=_candidates(choice, thresholds),
+                candidates=candidates_in_use(choice, thresholds),
                 seed=rows.seed,
                 probabilities=rows.probabilities,
                 uses_row_ids=rows.row_ids is not None,
@@ -234,7 +272,8 @@ def _predictors(
     return tuple(predictors)
 
 
-def _candidates(choice: Choice, thresholds: Sequence[float]) -> tuple[Candidate, ...]:
+def candidates_in_use(choice: Choice, thresholds: Sequence[float]) -> tuple[Candidate, ...]:
+    """Return the choice with its thresholds, as a predictor holds it."""
     if not choice.brackets:
         return (Candidate(choice.scorings[0], thresholds[0]),)
     return tuple(
@@ -249,19 +288,29 @@ def _strata(rows: CalibrationRows, calibrating: NDArray[np.int64] | None) -> lis
     return strata if len(strata) > 1 else None
 
 
-def _warn_if_unbounded(alpha: float, rank: int, scores: NDArray[np.float64], *, spent: int) -> None:
-    n = len(scores)
+def warn_if_unbounded(
+    alpha: float,
+    rank: int,
+    n: int,
+    threshold: float,
+    *,
+    spent: int,
+    stacklevel: int,
+    impossible: int | None = None,
+) -> None:
+    """Warn when every set holds all labels, and say why."""
     if rank > n:
         after = f" after {spent} were spent on selection" if spent else ""
         message = (
             f"{n} rows{after} are too few for alpha={alpha}, which needs rank {rank}: the threshold is "
             "infinite and every set holds all labels"
         )
-        warnings.warn(message, SmallCalibrationWarning, stacklevel=4)
-    elif scores[rank - 1] == float("inf"):
-        impossible = int(np.isposinf(scores).sum())
+    elif threshold == float("inf"):
+        many = "too many" if impossible is None else impossible
         message = (
-            f"{impossible} of {n} true labels are marked impossible (-inf): at alpha={alpha} the "
+            f"{many} of {n} true labels are marked impossible (-inf): at alpha={alpha} the "
             "threshold is infinite and every set holds all labels"
         )
-        warnings.warn(message, SmallCalibrationWarning, stacklevel=4)
+    else:
+        return
+    warnings.warn(message, SmallCalibrationWarning, stacklevel=stacklevel)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tightset import _core
 from tightset.progress import Progress
+from tightset.recipes import Selection
 from tightset.scores import Scoring
 
 # Elements (rows times labels times candidates) of one call while a progress bar is shown: about a second.
@@ -24,6 +26,42 @@ class SetCounts:
     pairs: NDArray[np.int64]
     singletons: NDArray[np.int64]
     empty: NDArray[np.int64]
+
+
+class Rows(Protocol):
+    """What selections ask of calibration rows; a part of them is whatever `parts` returned, None for all."""
+
+    @property
+    def n_labels(self) -> int:
+        """K."""
+
+    def __len__(self) -> int: ...
+
+    def parts(self, selection: Selection) -> tuple[Any, Any, Any]:
+        """Return the rows for thresholds, sizes and calibration."""
+
+    def order_statistics(
+        self, candidates: Sequence[Scoring], rows: Any, ranks: Sequence[int]
+    ) -> NDArray[np.float64]:
+        """Order statistics of each candidate's scores, shape (candidates, ranks)."""
+
+    def set_counts(
+        self, candidates: Sequence[Scoring], rows: Any, lo: NDArray[np.float64], hi: NDArray[np.float64]
+    ) -> SetCounts:
+        """Count the sets between two thresholds each, both of shape (candidates, levels)."""
+
+    def scores_between(
+        self, candidates: Sequence[Scoring], lo: NDArray[np.float64], hi: NDArray[np.float64]
+    ) -> list[NDArray[np.float64]]:
+        """For each candidate, the sorted scores above lo and up to hi of all pairs of row and label."""
+
+    def score_groups(
+        self, candidates: Sequence[Scoring], rows: Any
+    ) -> Iterator[tuple[slice, NDArray[np.float64]]]:
+        """Yield label scores of some candidates at a time."""
+
+    def entropies(self) -> NDArray[np.float64]:
+        """Entropy of each row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +87,24 @@ class CalibrationRows:
     def n_labels(self) -> int:
         """K."""
         return int(self.logits.shape[1])
+
+    def parts(
+        self, selection: Selection
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64] | None]:
+        """Return the rows for thresholds, sizes and calibration.
+
+        A row's part depends on the seed, the number of rows and its position alone.
+        """
+        n = len(self)
+        order = _core.permutation(self.seed, n)
+        if selection == "held-out":
+            quarter = n // 4
+            # Reading in order of position keeps memory access sequential; the parts are sets.
+            held_out, rest = np.sort(order[:quarter]), np.sort(order[quarter:])
+            return held_out, held_out, rest
+        half = (n + 1) // 2
+        first, second = np.sort(order[:half]), np.sort(order[half:])
+        return first, second, first if selection == "released" else None
 
     def label_scores(
         self, candidates: Sequence[Scoring], rows: NDArray[np.int64] | None

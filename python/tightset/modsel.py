@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tightset import _core
-from tightset.calibration_rows import CalibrationRows
+from tightset.calibration_rows import Rows
 from tightset.scores import Scoring
 
 
@@ -56,7 +56,7 @@ class Selected:
 def select_exactly(
     candidates: Sequence[Scoring],
     handicaps: NDArray[np.float64],
-    rows: CalibrationRows,
+    rows: Rows,
     alphas: Sequence[float],
 ) -> list[Selected | None]:
     """Return, for each level, the candidates that some new row may choose.
@@ -114,7 +114,7 @@ def _weights(handicaps: NDArray[np.float64], n: int, alpha: float) -> NDArray[np
 
 def _brackets(
     candidates: Sequence[Scoring],
-    rows: CalibrationRows,
+    rows: Rows,
     survivors: NDArray[np.int64],
     lo: NDArray[np.float64],
     hi: NDArray[np.float64],

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tightset.calibration_rows import CalibrationRows, SetCounts
+from tightset.calibration_rows import Rows, SetCounts
 from tightset.scores import Scoring
 
 Objective: TypeAlias = Literal["size", "singletons", "adaptive"]
@@ -20,9 +20,9 @@ LEAST_ROWS_A_STRATUM = 20
 
 def best(
     objective: Objective,
-    rows: CalibrationRows,
+    rows: Rows,
     candidates: Sequence[Scoring],
-    part: NDArray[np.int64],
+    part: Any,
     thresholds: NDArray[np.float64],
     counts: SetCounts,
     alphas: Sequence[float],

@@ -173,6 +173,37 @@ class Predictor:
             indptr, indices = _core.predict_sets(array, only.scoring.core, only.threshold, **settings)
         return PredictionSets(indptr, indices, self.n_labels)
 
+    def predict_to(
+        self,
+        path: str | os.PathLike[str],
+        source: Any,
+        *,
+        allow_empty: bool = True,
+        n_threads: int | None = None,
+    ) -> int:
+        """Write the prediction sets of rows that are read block by block to a Parquet file.
+
+        The file has a column ``labels``, the set of each row as a list of integers by falling probability,
+        and ``row_id`` if the rows have ids. It appears when it is whole. Needs pyarrow.
+
+        Parameters
+        ----------
+        path
+            The file, replaced if it exists.
+        source
+            An iterable of blocks, each an array of logits or a tuple (logits, labels) or (logits, labels,
+            row_ids), whose labels are not looked at; or a file as in `calibrate_stream`.
+        allow_empty, n_threads
+            As in `predict_set`.
+
+        Returns
+        -------
+        The number of rows.
+        """
+        from tightset.streaming.predictions import predict_to
+
+        return predict_to(self, path, source, allow_empty=allow_empty, n_threads=n_threads)
+
     def predict_p(
         self,
         logits: ArrayLike,

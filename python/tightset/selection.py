@@ -17,15 +17,15 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tightset import _core
-from tightset.calibration_rows import CalibrationRows
+from tightset.calibration_rows import Rows
 from tightset.modsel import Bracketed, select_exactly
 from tightset.objectives import Objective, best
-from tightset.recipes import Recipe, Selection
+from tightset.recipes import Recipe
 from tightset.scores import Scoring
 from tightset.selection_curve import SelectionCurve
 from tightset.warning_kinds import SmallCalibrationWarning
@@ -39,14 +39,12 @@ class Choice:
     """
 
     scorings: tuple[Scoring, ...]
-    rows: NDArray[np.int64] | None
+    rows: Any
     curve: SelectionCurve | None = None
     brackets: tuple[Bracketed, ...] = ()
 
 
-def choose(
-    recipe: Recipe, rows: CalibrationRows, alphas: Sequence[float], objective: Objective
-) -> list[Choice]:
+def choose(recipe: Recipe, rows: Rows, alphas: Sequence[float], objective: Objective) -> list[Choice]:
     """Return a choice for each level; all levels share the readings of the data."""
     candidates, selection = recipe.candidates, recipe.selection
     if len(candidates) == 1 and selection != "released":
@@ -54,7 +52,7 @@ def choose(
     assert selection is not None, "Recipe asks for a selection among several candidates"
     if selection == "modsel":
         return _by_modsel(recipe, rows, alphas)
-    fitting, sizing, calibrating = _parts(selection, rows)
+    fitting, sizing, calibrating = rows.parts(selection)
     ranks = [_core.conformal_rank(len(fitting), alpha) for alpha in alphas]
     feasible = [i for i, rank in enumerate(ranks) if rank <= len(fitting) and len(sizing)]
     choices = [Choice(candidates[:1], calibrating) for _ in alphas]
@@ -84,7 +82,7 @@ def choose(
     return choices
 
 
-def _by_modsel(recipe: Recipe, rows: CalibrationRows, alphas: Sequence[float]) -> list[Choice]:
+def _by_modsel(recipe: Recipe, rows: Rows, alphas: Sequence[float]) -> list[Choice]:
     candidates, choices = recipe.candidates, []
     for found in select_exactly(candidates, np.array(recipe.handicaps), rows, alphas):
         if found is None:
@@ -101,22 +99,3 @@ def _by_modsel(recipe: Recipe, rows: CalibrationRows, alphas: Sequence[float]) -
         scorings = tuple(candidates[m] for m in found.survivors)
         choices.append(Choice(scorings, None, curve, found.brackets))
     return choices
-
-
-def _parts(
-    selection: Selection, rows: CalibrationRows
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64] | None]:
-    """Return the rows for thresholds, sizes and calibration.
-
-    A row's part depends on the seed, the number of rows and its position alone.
-    """
-    n = len(rows)
-    order = _core.permutation(rows.seed, n)
-    if selection == "held-out":
-        quarter = n // 4
-        # Reading in order of position keeps memory access sequential; the parts are sets.
-        held_out, rest = np.sort(order[:quarter]), np.sort(order[quarter:])
-        return held_out, held_out, rest
-    half = (n + 1) // 2
-    first, second = np.sort(order[:half]), np.sort(order[half:])
-    return first, second, first if selection == "released" else None

@@ -6,7 +6,9 @@
 )]
 
 use numpy::ndarray::{Array1, Array2};
-use numpy::{IntoPyArray, PyArray1, PyArray2, PyReadonlyArray1, PyReadonlyArray2, PyUntypedArray};
+use numpy::{
+    IntoPyArray, PyArray1, PyArray2, PyReadonlyArray1, PyReadonlyArray2, PyReadwriteArray2, PyUntypedArray,
+};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
@@ -15,6 +17,7 @@ use super::enter::{Interrupt, enter};
 use crate::batch::{self, Measure};
 use crate::counts::Bracket;
 use crate::error::Error;
+use crate::radix::{self, Slot};
 use crate::reading;
 use crate::scoring::{Reweight, Scale, Score, Scoring};
 use crate::selected::Survivor;
@@ -460,6 +463,58 @@ pub(super) fn order_statistics<'py>(
         Ok(out)
     })?;
     matrix(py, out, (runs, ranks.len()))
+}
+
+fn slots(runs: Vec<usize>, bases: &[u64], widths: &[u32]) -> PyResult<Vec<Slot>> {
+    if runs.len() != bases.len() || runs.len() != widths.len() {
+        return Err(PyValueError::new_err("runs, bases and widths must have one entry for each slot"));
+    }
+    let parts = runs.into_iter().zip(bases).zip(widths);
+    Ok(parts.map(|((run, &base), &width)| Slot { run, base, width }).collect())
+}
+
+/// Adds to `counts`, one row for each slot, how many scores of its run have each value of its next bits.
+#[pyfunction]
+#[pyo3(signature = (scores, runs, bases, widths, counts, *, n_threads=None))]
+pub(super) fn count_digits(
+    py: Python<'_>,
+    scores: PyReadonlyArray2<'_, f64>,
+    runs: Vec<usize>,
+    bases: PyReadonlyArray1<'_, u64>,
+    widths: PyReadonlyArray1<'_, u32>,
+    mut counts: PyReadwriteArray2<'_, u64>,
+    n_threads: Option<usize>,
+) -> PyResult<()> {
+    let table = scores.as_slice().map_err(|_| PyValueError::new_err("scores must be contiguous"))?;
+    let slots = slots(runs, contiguous("bases", &bases)?, contiguous("widths", &widths)?)?;
+    let (n, bins) = (scores.as_array().ncols(), counts.as_array().ncols());
+    if !bins.is_power_of_two() {
+        return Err(Error::argument("counts", "rows of a power of two", bins).into());
+    }
+    let out = counts.as_slice_mut().map_err(|_| PyValueError::new_err("counts must be contiguous"))?;
+    enter(py, n.saturating_mul(slots.len()), |interrupt| {
+        radix::count_digits(table, n, &slots, bins.trailing_zeros(), &plan(n_threads, interrupt), out)
+    })
+}
+
+/// For each slot, the keys of its run's scores that lie in it.
+#[pyfunction]
+#[pyo3(signature = (scores, runs, bases, widths, *, n_threads=None))]
+pub(super) fn keys_within<'py>(
+    py: Python<'py>,
+    scores: PyReadonlyArray2<'py, f64>,
+    runs: Vec<usize>,
+    bases: PyReadonlyArray1<'py, u64>,
+    widths: PyReadonlyArray1<'py, u32>,
+    n_threads: Option<usize>,
+) -> PyResult<Vec<Bound<'py, PyArray1<u64>>>> {
+    let table = scores.as_slice().map_err(|_| PyValueError::new_err("scores must be contiguous"))?;
+    let slots = slots(runs, contiguous("bases", &bases)?, contiguous("widths", &widths)?)?;
+    let n = scores.as_array().ncols();
+    let found = enter(py, n.saturating_mul(slots.len()), |interrupt| {
+        radix::keys_within(table, n, &slots, &plan(n_threads, interrupt))
+    })?;
+    Ok(found.into_iter().map(|keys| keys.into_pyarray(py)).collect())
 }
 
 /// The k-th smallest score, infinity when there are fewer.

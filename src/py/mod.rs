@@ -12,9 +12,10 @@ mod _core {
 
     #[pymodule_export]
     use super::calls::{
-        PyScoring, all_scores, conformal_rank, count_pairs, default_threads, kth_smallest, label_scores,
-        mask, order_statistics, p_values, panic_for_tests, permutation, predict_selected_sets, predict_sets,
-        ranks, row_maxima, selected_p_values, set_default_threads, simd_level, softmax, uncertainty,
+        PyScoring, all_scores, conformal_rank, count_digits, count_pairs, default_threads, keys_within,
+        kth_smallest, label_scores, mask, order_statistics, p_values, panic_for_tests, permutation,
+        predict_selected_sets, predict_sets, ranks, row_maxima, selected_p_values, set_default_threads,
+        simd_level, softmax, uncertainty,
     };
     #[pymodule_export]
     use super::enter::InternalError;
