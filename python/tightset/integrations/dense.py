@@ -47,7 +47,7 @@ from tightset._inputs import (
     as_thread_count,
     warn_if_probabilities,
 )
-from tightset.calibration import _predictors, _recipe_for
+from tightset.calibration import _predictors, recipe_for
 from tightset.calibration_rows import CalibrationRows
 from tightset.objectives import Objective
 from tightset.predictor import Predictor
@@ -137,7 +137,7 @@ def calibrate(
     if is_sequence:
         message = f"alpha must be one number, got {alphas}"
         raise TypeError(message)
-    used = _recipe_for(recipe, objective)
+    used = recipe_for(recipe, objective)
     return _predictors(used, rows, alphas, choose(used, rows, alphas, objective))[0]
 
 
