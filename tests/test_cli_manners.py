@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from command_line import PROGRAM, output, run
-from tightset.cli.atomic import written
+from tightset.cli.standard_streams import written
 
 COMMANDS = ["reproduce", "compare", "calibrate", "predict", "evaluate", "inspect", "bench"]
 

@@ -9,6 +9,7 @@ from tightset._inputs import as_integer
 from tightset.canonical import parse
 from tightset.document import from_document, to_document
 from tightset.predictor import Predictor
+from tightset.whole_files import written
 
 _CHUNK = 2**20
 
@@ -33,25 +34,9 @@ def _read(text: str | bytes, name: str) -> Predictor:
 
 
 def save(predictor: Predictor, path: str | os.PathLike[str], *, score_table: bool) -> None:
-    """Write the predictor beside its destination, then move it there in one step."""
-    from pathlib import Path  # here, or `import tightset` would pay for it
-
-    text = dumps(predictor, score_table=score_table)
-    target = Path(path)
-    if not target.parent.is_dir():
-        message = f"the folder of {target} does not exist"
-        raise FileNotFoundError(message)
-    temporary = target.with_name(f".{target.name}.{os.urandom(8).hex()}")
-    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, target)
-    except BaseException:
-        os.unlink(temporary)
-        raise
+    """Write the predictor's document, whole or not at all."""
+    with written(path) as file:
+        file.write(dumps(predictor, score_table=score_table).encode())
 
 
 def load(path: str | os.PathLike[str], *, max_bytes: int = 2**26) -> Predictor:

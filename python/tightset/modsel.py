@@ -78,6 +78,10 @@ def select_exactly(
         if np.isinf(hi[:, column]).all():
             continue
         weights = _weights(handicaps, n, alphas[i])
+        largest = (int(counts.pairs[:, column].max()) + rows.n_labels) * int(weights.max())
+        if largest >= 2**63:
+            message = f"handicaps make sums of set sizes too large to compare: {largest} is beyond 64 bits"
+            raise ValueError(message)
         # Adding a row adds at most K pairs: who has more up to lo than another up to hi never wins.
         most = (counts.pairs[:, column] + rows.n_labels) * weights
         at_lo = counts.pairs_at_lo[:, column]

@@ -114,15 +114,28 @@ class Recipe:
 
     @property
     def candidates(self) -> tuple[Scoring, ...]:
-        """All combinations of score, reweighting and temperature, in this order, then the joined ones."""
-        own = tuple(
+        """All combinations of score, reweighting and temperature, in this order, then the joined ones.
+
+        A candidate that stands twice counts where it stands first.
+        """
+        return tuple(self._handicaps())
+
+    def _handicaps(self) -> dict[Scoring, float]:
+        """Return the handicap of each candidate, in their order."""
+        found: dict[Scoring, float] = {}
+        for part in self.parts if self.joined else (self,):
+            for candidate in part._own():
+                found.setdefault(candidate, part.handicap)
+        return found
+
+    def _own(self) -> tuple[Scoring, ...]:
+        return tuple(
             Scoring(score, reweight, temperature)
             for score, reweight in product(self.score, self.reweight)
             for temperature in (
                 automatic_temperatures(score, reweight) if self.temperature == "auto" else self.temperature
             )
         )
-        return own + tuple(c for recipe in self.joined for c in recipe.candidates)
 
     def __or__(self, other: object) -> Recipe:
         if not isinstance(other, Recipe):
@@ -146,7 +159,7 @@ class Recipe:
     @property
     def handicaps(self) -> tuple[float, ...]:
         """The handicap of each candidate."""
-        return tuple(part.handicap for part in self.parts for _ in part.candidates)
+        return tuple(self._handicaps().values())
 
     def with_selection(self, selection: Selection) -> Recipe:
         """Return the same candidates under another selection."""

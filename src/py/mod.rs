@@ -1,8 +1,10 @@
 //! The extension module `tightset._core`: its exports, nothing else.
 
+mod arguments;
 mod arrays;
 mod calls;
 mod enter;
+mod selecting;
 
 use pyo3::prelude::*;
 
@@ -11,14 +13,19 @@ mod _core {
     use pyo3::prelude::*;
 
     #[pymodule_export]
+    use super::arguments::PyScoring;
+    #[pymodule_export]
     use super::calls::{
-        PyScoring, all_scores, conformal_rank, count_digits, count_pairs, default_threads, keys_within,
-        kth_smallest, label_scores, mask, order_statistics, p_values, panic_for_tests, permutation,
-        predict_selected_sets, predict_sets, ranks, row_maxima, selected_p_values, set_default_threads,
-        simd_level, softmax, uncertainty,
+        all_scores, conformal_rank, default_threads, kth_smallest, label_scores, mask, p_values,
+        panic_for_tests, permutation, predict_sets, ranks, row_maxima, set_default_threads, simd_level,
+        softmax, uncertainty,
     };
     #[pymodule_export]
     use super::enter::InternalError;
+    #[pymodule_export]
+    use super::selecting::{
+        count_digits, count_pairs, keys_within, order_statistics, predict_selected_sets, selected_p_values,
+    };
 
     /// Loads NumPy's C interface now: a signal that arrives while it is loaded by a first call would
     /// turn into a panic there.

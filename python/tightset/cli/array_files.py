@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tightset.cli.atomic import STANDARD
 from tightset.cli.optional import optional_package
+from tightset.cli.standard_streams import STANDARD
 
 MAPPED_FROM = 64 * 2**20
 """Size in bytes from which .npy files are mapped into memory instead of read."""

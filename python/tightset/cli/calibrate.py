@@ -10,7 +10,7 @@ import typer
 import tightset
 from tightset.cli import options, predictor_files
 from tightset.cli.array_files import read_data
-from tightset.cli.atomic import STANDARD
+from tightset.cli.standard_streams import STANDARD
 from tightset.comparison import candidate_text
 from tightset.objectives import OBJECTIVES, Objective
 from tightset.predictor import Predictor

@@ -12,10 +12,11 @@ import typer
 from tightset import comparison
 from tightset.cli import options, tables
 from tightset.cli.array_files import Data, read_data
-from tightset.cli.atomic import STANDARD, check_folder, written
 from tightset.cli.optional import optional_package
 from tightset.cli.result_files import csv_text
+from tightset.cli.standard_streams import STANDARD, written
 from tightset.progress import Progress
+from tightset.whole_files import check_folder
 
 _DEFAULT_RECIPES = ",".join(comparison.RECIPES)
 

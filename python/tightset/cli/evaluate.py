@@ -6,9 +6,9 @@ import sys
 
 from tightset.cli import options
 from tightset.cli.array_files import read_data
-from tightset.cli.atomic import STANDARD
 from tightset.cli.predict import predict_in_blocks
 from tightset.cli.predictor_files import read_predictor
+from tightset.cli.standard_streams import STANDARD
 from tightset.metrics import report
 
 

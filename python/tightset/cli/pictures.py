@@ -7,7 +7,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from tightset.cli.atomic import written
+from tightset.cli.standard_streams import written
 from tightset.effects import Saturation, SelectionEffect
 from tightset.evaluation import Evaluation
 from tightset.progress import Progress

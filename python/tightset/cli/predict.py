@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from tightset.cli import options
 from tightset.cli.array_files import read_logits
-from tightset.cli.atomic import STANDARD
 from tightset.cli.predictor_files import read_predictor
 from tightset.cli.set_files import check_destination, write_sets
+from tightset.cli.standard_streams import STANDARD
 from tightset.predictor import Predictor
 from tightset.progress import Progress
 from tightset.sets import PredictionSets

@@ -7,8 +7,9 @@ import tempfile
 from pathlib import Path
 
 from tightset.artefact import load
-from tightset.cli.atomic import STANDARD, check_folder
+from tightset.cli.standard_streams import STANDARD
 from tightset.predictor import Predictor
+from tightset.whole_files import check_folder
 
 
 def read_predictor(path: str) -> Predictor:

@@ -11,8 +11,8 @@ import typer
 
 from tightset import datasets
 from tightset.cli import options, paper_tables, pictures
-from tightset.cli.atomic import written
 from tightset.cli.result_files import csv_text
+from tightset.cli.standard_streams import written
 from tightset.comparison import LEVELS, RECIPES, compare
 from tightset.effects import Saturation, SelectionEffect, saturation, selection_effect
 from tightset.evaluation import Evaluation

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import numpy as np
 
-from tightset.cli.atomic import STANDARD, check_folder, written
 from tightset.cli.optional import optional_package
+from tightset.cli.standard_streams import STANDARD, written
 from tightset.sets import PredictionSets
+from tightset.whole_files import check_folder
 
 SUFFIXES = (".npz", ".parquet", ".jsonl")
 

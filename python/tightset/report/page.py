@@ -12,7 +12,6 @@ from pathlib import Path
 from matplotlib.axes import Axes
 
 from tightset._core import VERSION
-from tightset.cli.atomic import written
 from tightset.evaluation import Evaluation
 from tightset.metrics.layout import Table
 from tightset.plot.theme import DARK, LIGHT, Theme
@@ -20,6 +19,7 @@ from tightset.report import tables
 from tightset.report.figures import drawings
 from tightset.report.markup import Number, facts, figure, table
 from tightset.report.svg import draw, variables
+from tightset.whole_files import written
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,7 @@ from tightset.predictor import Predictor
 from tightset.recipes import Recipe
 from tightset.streaming.block import Block, KeptScores, add_scores, tally_of
 from tightset.streaming.ledger import (
+    NOT_KEPT,
     Ledger,
     LedgerRows,
     MissingError,
@@ -111,10 +112,7 @@ class Calibration:
         self.recipe = recipe_for(recipe, objective)
         self.candidates = self.recipe.candidates
         if objective == "adaptive":
-            message = (
-                "objective 'adaptive' needs the entropies of all rows at hand: use calibrate with arrays"
-            )
-            raise ValueError(message)
+            raise ValueError(NOT_KEPT)
         self.objective: Objective = objective
         self.alphas, self.has_several_alphas = as_alphas(alpha, confidence_level)
         self.seed = as_seed(seed)

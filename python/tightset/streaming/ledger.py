@@ -18,6 +18,8 @@ from tightset.recipes import Selection
 from tightset.scores import Scoring
 from tightset.streaming.split import Part, parts_of
 
+NOT_KEPT = "objective 'adaptive' needs the entropies of all rows at hand: use calibrate with arrays"
+
 Bracket = tuple[int, float, float]
 """A candidate and two thresholds."""
 
@@ -157,8 +159,8 @@ class LedgerRows:
         self, candidates: Sequence[Scoring], rows: PartOfRows
     ) -> Iterator[tuple[slice, NDArray[np.float64]]]:
         """Refuse: scores of single rows are not kept."""
-        raise NotImplementedError
+        raise ValueError(NOT_KEPT)
 
     def entropies(self) -> NDArray[np.float64]:
         """Refuse: entropies of single rows are not kept."""
-        raise NotImplementedError
+        raise ValueError(NOT_KEPT)

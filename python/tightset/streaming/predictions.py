@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from tightset.predictor import Predictor
 from tightset.progress import RowProgress
 from tightset.sets import PredictionSets
 from tightset.streaming.sources import blocks_of
+from tightset.whole_files import written
 
 
 def predict_to(
@@ -33,29 +33,22 @@ def predict_to(
     schema = pyarrow.schema(fields)
     read = blocks_of(source, with_labels=False)
     blocks: Iterable[Any] = source if read is None else read()
-    target = Path(path)
-    temporary = target.with_name(f".{target.name}.{os.urandom(8).hex()}")
     total = 0
-    try:
-        with (
-            pyarrow.parquet.ParquetWriter(temporary, schema) as writer,
-            RowProgress(None, "tightset: sets") as progress,
-        ):
-            for block in blocks:
-                logits, ids = _parts(block)
-                sets = predictor.predict_set(
-                    logits, allow_empty=allow_empty, row_ids=ids, n_threads=n_threads
-                )
-                columns = [_lists(sets, pyarrow)]
-                if ids is not None:
-                    columns.append(pyarrow.array(np.asarray(ids).astype(np.uint64)))
-                if len(sets):
-                    writer.write_table(pyarrow.table(columns, schema=schema))
-                total += len(sets)
-                progress.advance(len(sets))
-        os.replace(temporary, target)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with (
+        written(path) as file,
+        pyarrow.parquet.ParquetWriter(file, schema) as writer,
+        RowProgress(None, "tightset: sets") as progress,
+    ):
+        for block in blocks:
+            logits, ids = _parts(block)
+            sets = predictor.predict_set(logits, allow_empty=allow_empty, row_ids=ids, n_threads=n_threads)
+            columns = [_lists(sets, pyarrow)]
+            if ids is not None:
+                columns.append(pyarrow.array(np.asarray(ids).astype(np.uint64)))
+            if len(sets):
+                writer.write_table(pyarrow.table(columns, schema=schema))
+            total += len(sets)
+            progress.advance(len(sets))
     return total
 
 

@@ -16,6 +16,7 @@ from tightset.streaming.block import KeptScores
 from tightset.streaming.calibration import STATE_BYTES, Calibration
 from tightset.streaming.sources import Block, Source, blocks_of, parts_of
 from tightset.streaming.wire import plan_document
+from tightset.whole_files import written
 
 _SECONDS_BETWEEN_CHECKPOINTS = 60.0
 
@@ -183,13 +184,8 @@ class _Saver:
     def save(self, state: Calibration) -> None:
         if self._path is None:
             return
-        # Beside its destination, then moved there in one step: an interrupt leaves the older one.
-        temporary = self._path.with_name(f".{self._path.name}.{os.urandom(8).hex()}")
-        try:
-            temporary.write_bytes(state.to_bytes())
-            os.replace(temporary, self._path)
-        finally:
-            temporary.unlink(missing_ok=True)
+        with written(self._path) as file:
+            file.write(state.to_bytes())
         self._last = time.monotonic()
 
     def save_sometimes(self, state: Calibration) -> None:

@@ -3,26 +3,20 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import IO
-
-STANDARD = "-"
-"""The name that stands for standard input or output."""
 
 
 @contextmanager
 def written(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     """Give a file to write to, which takes the place of `path` at the end, unless something goes wrong.
 
-    ``-`` is standard output.
+    It is written beside its destination and moved there in one step, so that an interrupt or a full disk
+    leaves what was there before.
     """
-    if path == STANDARD:
-        yield sys.stdout.buffer
-        sys.stdout.buffer.flush()
-        return
+    from pathlib import Path  # here, or `import tightset` would pay for it
+
     target = Path(path)
     check_folder(target)
     temporary = target.with_name(f".{target.name}.{os.urandom(8).hex()}")
@@ -31,17 +25,20 @@ def written(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        temporary.replace(target)
+        os.replace(temporary, target)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
 
 
-def check_folder(path: Path) -> None:
+def check_folder(path: str | os.PathLike[str]) -> None:
     """Refuse a file whose folder does not exist, before work is spent on it."""
-    if not path.parent.is_dir():
-        message = f"the folder of {path} does not exist"
+    from pathlib import Path
+
+    target = Path(path)
+    if not target.parent.is_dir():
+        message = f"the folder of {target} does not exist"
         raise FileNotFoundError(message)
-    if path.is_dir():
-        message = f"{path} is a folder, not a file"
+    if target.is_dir():
+        message = f"{target} is a folder, not a file"
         raise IsADirectoryError(message)

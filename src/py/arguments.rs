@@ -1,0 +1,156 @@
+//! What Python's arguments become before a call enters the core, and what results are made of.
+#![allow(
+    clippy::too_many_arguments,
+    clippy::needless_pass_by_value,
+    reason = "signatures are those of Python"
+)]
+
+use numpy::ndarray::Array2;
+use numpy::{IntoPyArray, PyArray1, PyArray2, PyReadonlyArray1, PyUntypedArray};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+
+use super::arrays::Table;
+use super::enter::Interrupt;
+use crate::error::Error;
+use crate::scoring::{Reweight, Scale, Score, Scoring};
+use crate::threads::Plan;
+use crate::uniform::{Randomness, Uniforms};
+
+pub(super) type Scores1<'py> = Bound<'py, PyArray1<f64>>;
+pub(super) type Scores2<'py> = Bound<'py, PyArray2<f64>>;
+pub(super) type Compressed<'py> = (Bound<'py, PyArray1<i64>>, Bound<'py, PyArray1<i32>>);
+pub(super) type Rows<'py> = Option<PyReadonlyArray1<'py, i64>>;
+
+/// A candidate: score, reweighting and temperature, checked together.
+#[pyclass(frozen, module = "tightset._core", name = "Scoring")]
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PyScoring(pub(super) Scoring);
+
+#[pymethods]
+impl PyScoring {
+    #[new]
+    #[pyo3(signature = (score, *, penalty=0.0, k_reg=0, weight=0.0, gamma=0.0, power=0.0, temperature=1.0))]
+    fn new(
+        score: &str,
+        penalty: f64,
+        k_reg: u32,
+        weight: f64,
+        gamma: f64,
+        power: f64,
+        temperature: f64,
+    ) -> PyResult<Self> {
+        let score = match score {
+            "thr" => Score::Thr,
+            "aps" => Score::Aps,
+            "raps" => Score::Raps { penalty, k_reg },
+            "saps" => Score::Saps { weight },
+            "rank" => Score::Rank,
+            "mixed" => Score::Mixed { weight },
+            _ => {
+                let expected = "one of 'thr', 'aps', 'raps', 'saps', 'rank', 'mixed'";
+                return Err(Error::argument("score", expected, format!("{score:?}")).into());
+            }
+        };
+        Ok(Self(Scoring::new(score, Reweight::new(gamma, power)?, temperature)?))
+    }
+
+    /// Immutable, so its copies are itself.
+    fn __copy__(slf: Py<Self>) -> Py<Self> {
+        slf
+    }
+
+    #[pyo3(signature = (_memo, /))]
+    fn __deepcopy__(slf: Py<Self>, _memo: &Bound<'_, PyAny>) -> Py<Self> {
+        slf
+    }
+}
+
+/// `u` as Python gives it: nothing, one number, or one for each row.
+#[derive(FromPyObject)]
+pub(super) enum U<'py> {
+    Fixed(f64),
+    Each(PyReadonlyArray1<'py, f64>),
+}
+
+pub(super) fn contiguous<'a, T: numpy::Element>(
+    name: &str,
+    array: &'a PyReadonlyArray1<'_, T>,
+) -> PyResult<&'a [T]> {
+    array.as_slice().map_err(|_| PyValueError::new_err(format!("{name} must be contiguous")))
+}
+
+pub(super) fn optional<'a, T: numpy::Element>(
+    name: &str,
+    array: Option<&'a PyReadonlyArray1<'_, T>>,
+) -> PyResult<Option<&'a [T]>> {
+    array.map(|array| contiguous(name, array)).transpose()
+}
+
+pub(super) fn table(
+    array: &Bound<'_, PyUntypedArray>,
+    rows: &Rows<'_>,
+    probabilities: bool,
+) -> PyResult<Table> {
+    Table::new(array, optional("rows", rows.as_ref())?, probabilities)
+}
+
+pub(super) fn randomness<'a>(
+    seed: u64,
+    u: Option<&'a U<'_>>,
+    row_ids: Option<&'a PyReadonlyArray1<'_, u64>>,
+) -> PyResult<Randomness<'a>> {
+    let uniforms = match u {
+        None => Uniforms::FromRow,
+        Some(U::Fixed(value)) => Uniforms::Fixed(*value),
+        Some(U::Each(values)) => Uniforms::Each(contiguous("u", values)?),
+    };
+    Ok(Randomness { seed, uniforms, row_ids: optional("row_ids", row_ids)? })
+}
+
+pub(super) fn scorings(candidates: &[PyRef<'_, PyScoring>]) -> Vec<Scoring> {
+    candidates.iter().map(|candidate| candidate.0).collect()
+}
+
+pub(super) fn scale(ranked: bool) -> Scale {
+    if ranked { Scale::Ranked } else { Scale::Conventional }
+}
+
+pub(super) fn plan(n_threads: Option<usize>, interrupt: Interrupt<'_>) -> Plan<'_> {
+    Plan { n_threads, interrupt }
+}
+
+/// A result of `rows` times `columns` elements; an error, not an abort, when there is no room for it.
+pub(super) fn room<T: Clone + Default>(rows: usize, columns: usize) -> Result<Vec<T>, Error> {
+    let size = size_of::<T>();
+    let elements = rows.checked_mul(columns).filter(|n| n.checked_mul(size).is_some());
+    let elements = elements.ok_or(Error::Memory { elements: usize::MAX, size })?;
+    let mut out = Vec::new();
+    out.try_reserve_exact(elements).map_err(|_| Error::Memory { elements, size })?;
+    out.resize(elements, T::default());
+    Ok(out)
+}
+
+/// Evaluates `$call` with `$float` standing for the computing type of `$table`.
+macro_rules! in_computing_type {
+    ($table:expr, $float:ident => $call:expr) => {
+        if $table.computes_in_f32() {
+            type $float = f32;
+            $call
+        } else {
+            type $float = f64;
+            $call
+        }
+    };
+}
+pub(super) use in_computing_type;
+
+/// A vector as a matrix.
+pub(super) fn matrix<T: numpy::Element>(
+    py: Python<'_>,
+    data: Vec<T>,
+    shape: (usize, usize),
+) -> PyResult<Bound<'_, PyArray2<T>>> {
+    let array = Array2::from_shape_vec(shape, data);
+    Ok(array.map_err(|e| Error::Internal(e.to_string()))?.into_pyarray(py))
+}

@@ -1,0 +1,200 @@
+//! The functions that selections call: counts, order statistics, and sets among several candidates.
+#![allow(
+    clippy::too_many_arguments,
+    clippy::needless_pass_by_value,
+    reason = "signatures are those of Python"
+)]
+
+use numpy::ndarray::Array1;
+use numpy::{
+    IntoPyArray, PyArray1, PyArray2, PyReadonlyArray1, PyReadonlyArray2, PyReadwriteArray2, PyUntypedArray,
+};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+
+use super::arguments::{
+    Compressed, PyScoring, Rows, Scores2, U, contiguous, in_computing_type, matrix, plan, randomness, room,
+    scorings, table,
+};
+use super::enter::enter;
+use crate::counts::Bracket;
+use crate::error::Error;
+use crate::radix::{self, Slot};
+use crate::selected::Survivor;
+
+/// A candidate that rows may select: its scoring, lo, hi, pairs up to lo, the scores between, its weight.
+type PySurvivor<'py> = (PyRef<'py, PyScoring>, f64, f64, u64, PyReadonlyArray1<'py, f64>, u32);
+
+fn survivors(found: &[PySurvivor<'_>]) -> PyResult<Vec<Survivor>> {
+    let each = found.iter().map(|(scoring, lo, hi, at_lo, between, weight)| {
+        let between = contiguous("between", between)?.to_vec();
+        Ok(Survivor { scoring: scoring.0, lo: *lo, hi: *hi, at_lo: *at_lo, between, weight: *weight })
+    });
+    each.collect()
+}
+
+/// Prediction sets of rows whose labels select among candidates: offsets and labels.
+#[pyfunction]
+#[pyo3(signature = (logits, survivors, *, allow_empty, seed, u=None, row_ids=None, probabilities=false, n_threads=None))]
+pub(super) fn predict_selected_sets<'py>(
+    py: Python<'py>,
+    logits: &Bound<'py, PyUntypedArray>,
+    survivors: Vec<PySurvivor<'py>>,
+    allow_empty: bool,
+    seed: u64,
+    u: Option<U<'py>>,
+    row_ids: Option<PyReadonlyArray1<'py, u64>>,
+    probabilities: bool,
+    n_threads: Option<usize>,
+) -> PyResult<Compressed<'py>> {
+    let table = table(logits, &None, probabilities)?;
+    let survivors = &self::survivors(&survivors)?;
+    let randomness = randomness(seed, u.as_ref(), row_ids.as_ref())?;
+    let sets = enter(py, table.elements().saturating_mul(survivors.len()), |interrupt| {
+        let plan = plan(n_threads, interrupt);
+        in_computing_type!(table, F => {
+            crate::predict_selected_sets::<F, _>(&table, survivors, allow_empty, &randomness, &plan)
+        })
+    })?;
+    Ok((Array1::from_vec(sets.offsets).into_pyarray(py), Array1::from_vec(sets.labels).into_pyarray(py)))
+}
+
+/// Conformal p-values of all labels, each by the candidate that it selects.
+#[pyfunction]
+#[pyo3(signature = (logits, survivors, sorted_scores, *, seed, row_ids=None, probabilities=false, n_threads=None))]
+pub(super) fn selected_p_values<'py>(
+    py: Python<'py>,
+    logits: &Bound<'py, PyUntypedArray>,
+    survivors: Vec<PySurvivor<'py>>,
+    sorted_scores: Vec<PyReadonlyArray1<'py, f64>>,
+    seed: u64,
+    row_ids: Option<PyReadonlyArray1<'py, u64>>,
+    probabilities: bool,
+    n_threads: Option<usize>,
+) -> PyResult<Scores2<'py>> {
+    let table = table(logits, &None, probabilities)?;
+    let survivors = &self::survivors(&survivors)?;
+    let randomness = randomness(seed, None, row_ids.as_ref())?;
+    let sorted = sorted_scores.iter().map(|s| contiguous("sorted_scores", s));
+    let sorted = &sorted.collect::<PyResult<Vec<_>>>()?;
+    let out = enter(py, table.elements().saturating_mul(survivors.len()), |interrupt| {
+        let plan = plan(n_threads, interrupt);
+        let mut out = room(table.len(), table.shape().1)?;
+        in_computing_type!(table, F => {
+            crate::selected_p_values::<F, _>(&table, survivors, sorted, &randomness, &plan, &mut out)
+        })?;
+        Ok(out)
+    })?;
+    matrix(py, out, table.shape())
+}
+
+type Counts<'py> = (Bound<'py, PyArray2<u64>>, Vec<Bound<'py, PyArray1<f64>>>);
+
+/// For each candidate and bracket, a row of four counts: pairs up to lo, pairs up to hi, rows with one
+/// label, rows with none; and, with `keep`, the sorted scores between.
+#[pyfunction]
+#[pyo3(signature = (logits, candidates, lo, hi, *, keep=false, seed, row_ids=None, rows=None, probabilities=false, n_threads=None))]
+pub(super) fn count_pairs<'py>(
+    py: Python<'py>,
+    logits: &Bound<'py, PyUntypedArray>,
+    candidates: Vec<PyRef<'py, PyScoring>>,
+    lo: PyReadonlyArray1<'py, f64>,
+    hi: PyReadonlyArray1<'py, f64>,
+    keep: bool,
+    seed: u64,
+    row_ids: Option<PyReadonlyArray1<'py, u64>>,
+    rows: Rows<'py>,
+    probabilities: bool,
+    n_threads: Option<usize>,
+) -> PyResult<Counts<'py>> {
+    let table = table(logits, &rows, probabilities)?;
+    let candidates = &scorings(&candidates);
+    let randomness = randomness(seed, None, row_ids.as_ref())?;
+    let (lo, hi) = (contiguous("lo", &lo)?, contiguous("hi", &hi)?);
+    if lo.len() != hi.len() {
+        return Err(Error::Length { name: "lo", found: lo.len(), expected: hi.len() }.into());
+    }
+    let brackets = &lo.iter().zip(hi).map(|(&lo, &hi)| Bracket { lo, hi }).collect::<Vec<_>>();
+    let counts = enter(py, table.elements().saturating_mul(candidates.len()), |interrupt| {
+        let plan = plan(n_threads, interrupt);
+        in_computing_type!(table, F => {
+            crate::count_pairs::<F, _>(&table, candidates, brackets, keep, &randomness, &plan)
+        })
+    })?;
+    let numbers = counts.iter().flat_map(|c| [c.at_lo, c.at_hi, c.singletons, c.empty]).collect();
+    let numbers = matrix(py, numbers, (brackets.len(), 4))?;
+    let between = counts.into_iter().filter(|_| keep).map(|c| c.between.into_pyarray(py)).collect();
+    Ok((numbers, between))
+}
+
+/// For each run of scores, its order statistics of the given ranks: infinity where there are fewer scores,
+/// minus infinity for rank 0.
+#[pyfunction]
+#[pyo3(signature = (scores, ranks, *, n_threads=None))]
+pub(super) fn order_statistics<'py>(
+    py: Python<'py>,
+    scores: PyReadonlyArray2<'py, f64>,
+    ranks: Vec<usize>,
+    n_threads: Option<usize>,
+) -> PyResult<Scores2<'py>> {
+    let table = scores.as_slice().map_err(|_| PyValueError::new_err("scores must be contiguous"))?;
+    let (runs, n) = (scores.as_array().nrows(), scores.as_array().ncols());
+    let out = enter(py, table.len(), |interrupt| {
+        let mut out = room(runs, ranks.len())?;
+        crate::order_statistics(table, n, &ranks, &plan(n_threads, interrupt), &mut out)?;
+        Ok(out)
+    })?;
+    matrix(py, out, (runs, ranks.len()))
+}
+
+fn slots(runs: Vec<usize>, bases: &[u64], widths: &[u32]) -> PyResult<Vec<Slot>> {
+    if runs.len() != bases.len() || runs.len() != widths.len() {
+        return Err(PyValueError::new_err("runs, bases and widths must have one entry for each slot"));
+    }
+    let parts = runs.into_iter().zip(bases).zip(widths);
+    Ok(parts.map(|((run, &base), &width)| Slot { run, base, width }).collect())
+}
+
+/// Adds to `counts`, one row for each slot, how many scores of its run have each value of its next bits.
+#[pyfunction]
+#[pyo3(signature = (scores, runs, bases, widths, counts, *, n_threads=None))]
+pub(super) fn count_digits(
+    py: Python<'_>,
+    scores: PyReadonlyArray2<'_, f64>,
+    runs: Vec<usize>,
+    bases: PyReadonlyArray1<'_, u64>,
+    widths: PyReadonlyArray1<'_, u32>,
+    mut counts: PyReadwriteArray2<'_, u64>,
+    n_threads: Option<usize>,
+) -> PyResult<()> {
+    let table = scores.as_slice().map_err(|_| PyValueError::new_err("scores must be contiguous"))?;
+    let slots = slots(runs, contiguous("bases", &bases)?, contiguous("widths", &widths)?)?;
+    let (n, bins) = (scores.as_array().ncols(), counts.as_array().ncols());
+    if !bins.is_power_of_two() {
+        return Err(Error::argument("counts", "rows of a power of two", bins).into());
+    }
+    let out = counts.as_slice_mut().map_err(|_| PyValueError::new_err("counts must be contiguous"))?;
+    enter(py, n.saturating_mul(slots.len()), |interrupt| {
+        radix::count_digits(table, n, &slots, bins.trailing_zeros(), &plan(n_threads, interrupt), out)
+    })
+}
+
+/// For each slot, the keys of its run's scores that lie in it.
+#[pyfunction]
+#[pyo3(signature = (scores, runs, bases, widths, *, n_threads=None))]
+pub(super) fn keys_within<'py>(
+    py: Python<'py>,
+    scores: PyReadonlyArray2<'py, f64>,
+    runs: Vec<usize>,
+    bases: PyReadonlyArray1<'py, u64>,
+    widths: PyReadonlyArray1<'py, u32>,
+    n_threads: Option<usize>,
+) -> PyResult<Vec<Bound<'py, PyArray1<u64>>>> {
+    let table = scores.as_slice().map_err(|_| PyValueError::new_err("scores must be contiguous"))?;
+    let slots = slots(runs, contiguous("bases", &bases)?, contiguous("widths", &widths)?)?;
+    let n = scores.as_array().ncols();
+    let found = enter(py, n.saturating_mul(slots.len()), |interrupt| {
+        radix::keys_within(table, n, &slots, &plan(n_threads, interrupt))
+    })?;
+    Ok(found.into_iter().map(|keys| keys.into_pyarray(py)).collect())
+}
