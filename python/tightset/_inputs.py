@@ -59,6 +59,28 @@ def as_real_array(logits: ArrayLike) -> NDArray[Any]:
     return array
 
 
+def as_floats(rows: NDArray[Any]) -> NDArray[Any]:
+    """Return rows that `as_logits` let pass in the dtype that the core computes in: a copy, for small blocks."""
+    if rows.dtype == _RAW_BFLOAT16:
+        bits = np.ascontiguousarray(rows).view(np.uint16).astype(np.uint32) << 16
+        return bits.view(np.float32)
+    is_narrow = rows.dtype.kind == "f" and rows.dtype.itemsize <= 4
+    return rows.astype(np.float32 if is_narrow else np.float64, order="C")
+
+
+def as_row_values(value: ArrayLike, name: str, n_rows: int) -> NDArray[np.float64]:
+    """Return one finite number a row."""
+    array = _plain(_reals(value, name), np.float64)
+    if array.shape != (n_rows,):
+        message = f"{name} must have one value for each of the {n_rows} rows, got shape {array.shape}"
+        raise ValueError(message)
+    if not np.isfinite(array).all():
+        row = int(np.isfinite(array).argmin())
+        message = f"{name} must be finite: found {array[row]} at row {row}"
+        raise ValueError(message)
+    return array
+
+
 def warn_if_probabilities(logits: NDArray[Any], stacklevel: int) -> None:
     """Warn when the first rows read like probabilities: scores of them are valid, and worse."""
     rows = logits[:64]

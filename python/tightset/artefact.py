@@ -64,6 +64,11 @@ def load(path: str | os.PathLike[str], *, max_bytes: int = 2**26) -> Predictor:
     ...     ts.load(f"{folder}/predictor.json") == predictor
     True
     """
+    return _read(read_bounded(path, max_bytes), str(path))
+
+
+def read_bounded(path: str | os.PathLike[str], max_bytes: int) -> bytes:
+    """Return what a file holds, unless that is more than `max_bytes`."""
     from pathlib import Path
 
     source, most = Path(path), as_integer(max_bytes, "max_bytes", 1)
@@ -75,4 +80,4 @@ def load(path: str | os.PathLike[str], *, max_bytes: int = 2**26) -> Predictor:
             if len(raw) > most:
                 message = f"{source} is too large for a predictor: more than max_bytes={most}"
                 raise ValueError(message)
-    return _read(bytes(raw), str(source))
+    return bytes(raw)

@@ -1,0 +1,204 @@
+"""Saved predictors of the family: the same kind of JSON document as `tightset.document` writes.
+
+Each kind has its own ``format``. All share the fields of `BlockPredictor`; what a kind adds stands under
+``parameters``. Floats are bits beside readable values, and a SHA-256 covers the whole.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tightset import _core
+from tightset._inputs import as_alpha, as_flag, as_integer, as_seed
+from tightset.artefact import read_bounded
+from tightset.canonical import digest, parse
+
+# One definition of what a number, a list of them and a text are in a document.
+from tightset.document import _check_fields as check_fields
+from tightset.document import _list as listed
+from tightset.document import _number as number
+from tightset.document import _number_document as number_document
+from tightset.document import _packed as packed
+from tightset.document import _score as score
+from tightset.document import _score_document as score_document
+from tightset.document import _shown as shown
+from tightset.document import _text as text_of
+from tightset.document import _unpacked as unpacked
+from tightset.whole_files import written
+
+if TYPE_CHECKING:
+    from tightset.family.block_predictor import BlockPredictor
+
+__all__ = [
+    "check_fields",
+    "dumps",
+    "listed",
+    "load",
+    "loads",
+    "number",
+    "number_document",
+    "packed",
+    "save",
+    "score",
+    "score_document",
+    "shown",
+    "text_of",
+    "unpacked",
+]
+
+VERSION = 1
+
+KINDS = {"tightset-rules": "tightset.family.rule_predictor:RulePredictor"}
+"""Where the class of each format is; a new kind is a line here."""
+
+_FIELDS = (
+    "format",
+    "format_version",
+    "tightset",
+    "generator",
+    "alpha",
+    "n_labels",
+    "n_calibration",
+    "rank",
+    "seed",
+    "probabilities",
+    "uses_row_ids",
+    "parameters",
+    "sha256",
+)
+
+
+def dumps(predictor: BlockPredictor, *, score_table: bool) -> str:
+    """Return the predictor's document as text."""
+    document: dict[str, Any] = {
+        "format": predictor.FORMAT,
+        "format_version": VERSION,
+        "tightset": _core.VERSION,
+        "generator": _core.GENERATOR,
+        "alpha": number_document(predictor.alpha),
+        "n_labels": predictor.n_labels,
+        "n_calibration": predictor.n_calibration,
+        "rank": predictor.rank,
+        "seed": predictor.seed,
+        "probabilities": predictor.probabilities,
+        "uses_row_ids": predictor.uses_row_ids,
+        "parameters": predictor.parameters(),
+    }
+    if score_table:
+        if predictor.calibration_scores is None:
+            message = "score_table=True needs the calibration scores, which this predictor was loaded without"
+            raise ValueError(message)
+        document["calibration_scores"] = [packed(row) for row in predictor.calibration_scores]
+    return sealed(document)
+
+
+def sealed(document: dict[str, Any]) -> str:
+    """Return a document as text, with the hash of its contents."""
+    document = {**document, "sha256": digest(document)}
+    return json.dumps(document, indent=2, allow_nan=False, ensure_ascii=False) + "\n"
+
+
+def opened(text: str | bytes, kinds: tuple[str, ...], version: int) -> dict[str, Any]:
+    """Return the document of a text whose format, version and hash are right; ValueError otherwise."""
+    document = parse(text.decode("utf-8") if isinstance(text, bytes) else text)
+    if not isinstance(document, dict) or document.get("format") not in kinds:
+        message = f"its format is not {' or '.join(map(repr, kinds))}"
+        raise ValueError(message)
+    found = document.get("format_version")
+    if type(found) is not int or found != version:
+        message = f"its format_version is {shown(found)}; this version reads {version}"
+        raise ValueError(message)
+    if document.get("sha256") != digest(document):
+        message = "its sha256 is not that of its contents: it was changed after it was written"
+        raise ValueError(message)
+    return document
+
+
+def loads(text: str | bytes, name: str = "this") -> BlockPredictor:
+    """Return the predictor of a document's text; pickles call this and nothing else."""
+    try:
+        document = opened(text, tuple(KINDS), VERSION)
+        module, _, kind = KINDS[document["format"]].partition(":")
+        found: type[BlockPredictor] = getattr(import_module(module), kind)
+        return _predictor(document, found)
+    except (TypeError, ValueError, RecursionError) as error:
+        message = f"{name} is not a valid predictor: {error}"
+        raise ValueError(message) from error
+
+
+def _predictor(document: dict[str, Any], kind: type[BlockPredictor]) -> BlockPredictor:
+    check_fields(document, "the document", _FIELDS, ("calibration_scores",))
+    if document["generator"] != _core.GENERATOR:
+        message = f"its generator is {shown(document['generator'])}; this version has {_core.GENERATOR!r}"
+        raise ValueError(message)
+    text_of(document["tightset"], "tightset")
+    alpha = as_alpha(number(document["alpha"], "alpha"))
+    n = as_integer(document["n_calibration"], "n_calibration", 1)
+    rank = as_integer(document["rank"], "rank", 1)
+    if rank != _core.conformal_rank(n, alpha):
+        message = f"rank {rank} does not belong to alpha={alpha} and {n} rows"
+        raise ValueError(message)
+    table = document.get("calibration_scores")
+    predictor = kind.from_parameters(
+        document["parameters"],
+        alpha=alpha,
+        n_labels=as_integer(document["n_labels"], "n_labels", 1, 2**31 - 1),
+        n_calibration=n,
+        rank=rank,
+        seed=as_seed(document["seed"]),
+        probabilities=as_flag(document["probabilities"], "probabilities"),
+        uses_row_ids=as_flag(document["uses_row_ids"], "uses_row_ids"),
+        calibration_scores=None if table is None else _score_table(table, n),
+    )
+    predictor.check()
+    return predictor
+
+
+def _score_table(document: Any, n: int) -> NDArray[np.float64]:
+    rows = [unpacked(row, "calibration_scores") for row in listed(document, "calibration_scores")]
+    if any(len(row) != n for row in rows):
+        message = f"calibration_scores must hold {n} numbers for each candidate"
+        raise ValueError(message)
+    scores = np.stack(rows)
+    scores.setflags(write=False)
+    return scores
+
+
+def save(predictor: BlockPredictor, path: str | os.PathLike[str], *, score_table: bool) -> None:
+    """Write the predictor's document, whole or not at all."""
+    with written(path) as file:
+        file.write(dumps(predictor, score_table=score_table).encode())
+
+
+def load(path: str | os.PathLike[str], *, max_bytes: int = 2**26) -> BlockPredictor:
+    """Return a predictor of the family that its `save` wrote.
+
+    Raises ValueError when the file is not one, was changed since, or holds a value outside its domain. No code
+    from the file is run.
+
+    Parameters
+    ----------
+    path
+        The file.
+    max_bytes
+        Larger files are refused.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> import tightset as ts
+    >>> rng = np.random.default_rng(0)
+    >>> predictor = ts.reweighted.calibrate(rng.normal(size=(50, 3)), rng.integers(3, size=50), 0.1)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     predictor.save(f"{folder}/predictor.json")
+    ...     ts.family.load(f"{folder}/predictor.json") == predictor
+    True
+    """
+    return loads(read_bounded(path, max_bytes), str(path))
