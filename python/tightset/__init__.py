@@ -33,7 +33,7 @@ from tightset.uncertainty import entropy, gini, margin, softmax
 from tightset.warning_kinds import ProbabilitiesWarning, SmallCalibrationWarning
 
 if TYPE_CHECKING:
-    from tightset import datasets, metrics
+    from tightset import averaged, datasets, family, metrics, reweighted, transforms
     from tightset import plot as plot
     from tightset.streaming import Calibration, calibrate_stream
 
@@ -57,12 +57,14 @@ __all__ = [
     "SmallCalibrationWarning",
     "__version__",
     "all_scores",
+    "averaged",
     "calibrate",
     "calibrate_stream",
     "conformal_rank",
     "conformal_threshold",
     "datasets",
     "entropy",
+    "family",
     "get_num_threads",
     "gini",
     "label_scores",
@@ -70,13 +72,15 @@ __all__ = [
     "margin",
     "metrics",
     "ranks",
+    "reweighted",
     "set_num_threads",
     "softmax",
+    "transforms",
 ]
 
 
 # Imported by those who use them; plot is not in __all__, for a star must not need matplotlib.
-_IMPORTED_ON_USE = ("datasets", "metrics", "plot")
+_IMPORTED_ON_USE = ("averaged", "datasets", "family", "metrics", "plot", "reweighted", "transforms")
 
 
 def __getattr__(name: str) -> Any:

@@ -60,7 +60,7 @@ def as_real_array(logits: ArrayLike) -> NDArray[Any]:
 
 
 def as_floats(rows: NDArray[Any]) -> NDArray[Any]:
-    """Return rows that `as_logits` let pass in the dtype that the core computes in: a copy, for small blocks."""
+    """Return what `as_logits` let pass in the dtype that the core computes in: a copy, so for blocks."""
     if rows.dtype == _RAW_BFLOAT16:
         bits = np.ascontiguousarray(rows).view(np.uint16).astype(np.uint32) << 16
         return bits.view(np.float32)

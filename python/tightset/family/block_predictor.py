@@ -77,6 +77,7 @@ class BlockPredictor(ABC):
             raise TypeError(message)
         return None
 
+    @abstractmethod
     def check(self) -> None:
         """Refuse fields that do not belong together, as a document may have them."""
 
@@ -130,7 +131,8 @@ class BlockPredictor(ABC):
     ) -> NDArray[np.float64]:
         """Return the conformal p-value of every label, shape (n, K).
 
-        A label is in the set exactly when ``p > alpha``. Parameters are those of `predict_set`.
+        Labels above alpha, but for the rounding of p, are those of the set. Parameters are those of
+        `predict_set`.
         """
         if self.calibration_scores is None:
             message = "p-values need the calibration scores: save with score_table=True to keep them"
@@ -151,7 +153,6 @@ class BlockPredictor(ABC):
         array = as_logits(logits, n_labels=self.n_labels, one_row=True)
         return BlockRows.read(
             array,
-            n_labels=self.n_labels,
             row_ids=row_ids,
             given=self.checked_given(given, len(array)),
             seed=self.seed,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,13 +14,15 @@ from tightset._inputs import (
     ArrayLike,
     as_flag,
     as_floats,
-    as_logits,
     as_row_ids,
     as_seed,
     as_thread_count,
     warn_if_probabilities,
 )
 from tightset.scores import Scoring
+
+if TYPE_CHECKING:
+    from tightset.family.rules import Rule
 
 _BLOCK_CELLS = 2**18
 """Scores of a block: 2 MiB in float64, small beside a cache's worth of temporaries."""
@@ -44,16 +46,22 @@ class Block:
     seed: int
     probabilities: bool
     n_threads: int | None
-    _scores: dict[tuple[Scoring, bool], NDArray[np.float64]] = field(default_factory=dict)
+    _kept: dict[Hashable, NDArray[np.float64]] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.rows)
 
+    def once(self, key: Hashable, make: Callable[[], NDArray[np.float64]]) -> NDArray[np.float64]:
+        """Return what `make` returns, made once for the block: candidates share it."""
+        if key not in self._kept:
+            self._kept[key] = make()
+        return self._kept[key]
+
     def scores(self, scoring: Scoring, *, ranked: bool) -> NDArray[np.float64]:
-        """Return the scores of all labels, shape (b, K), as `all_scores` does; computed once."""
-        key = scoring, ranked
-        if key not in self._scores:
-            self._scores[key] = _core.all_scores(
+        """Return the scores of all labels, shape (b, K), as `all_scores` does."""
+        return self.once(
+            (scoring, ranked),
+            lambda: _core.all_scores(
                 self.rows,
                 scoring.core,
                 ranked=ranked,
@@ -61,8 +69,8 @@ class Block:
                 row_ids=self.row_ids,
                 probabilities=self.probabilities,
                 n_threads=self.n_threads,
-            )
-        return self._scores[key]
+            ),
+        )
 
     def entropy(self) -> NDArray[np.float64]:
         """Return the entropy of each row."""
@@ -86,7 +94,7 @@ class Block:
 
     def top_labels(self) -> NDArray[np.int64]:
         """Return each row's most probable label, ties by lower label."""
-        return as_floats(self.rows).argmax(axis=1)
+        return np.asarray(as_floats(self.rows).argmax(axis=1), dtype=np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,22 +113,19 @@ class BlockRows:
 
     @staticmethod
     def read(
-        logits: ArrayLike,
+        array: NDArray[Any],
         *,
-        n_labels: int | None = None,
         row_ids: ArrayLike | None,
+        given: NDArray[Any] | None,
         seed: int,
         probabilities: bool,
         n_threads: int | None,
         stacklevel: int,
-        given: NDArray[Any] | None = None,
     ) -> BlockRows:
-        """Return rows that every later step may rely on.
+        """Return rows that every later step may rely on, of logits that `as_logits` let pass.
 
-        One row (1-D) is accepted where `n_labels` is known, in prediction. All rows are looked at here, so
-        that an error names the row by its place among all and not in a block.
+        All rows are looked at here, so that an error names the row by its place among all and not in a block.
         """
-        array = as_logits(logits, n_labels=n_labels, one_row=n_labels is not None)
         found = BlockRows(
             logits=array,
             row_ids=as_row_ids(row_ids, len(array)),
@@ -140,13 +145,41 @@ class BlockRows:
     @property
     def n_labels(self) -> int:
         """K."""
-        return self.logits.shape[1]
+        return int(self.logits.shape[1])
 
     def entropies(self) -> NDArray[np.float64]:
         """Return the entropy of each row; what the core refuses is refused here."""
         return _core.uncertainty(
             self.logits, "entropy", probabilities=self.probabilities, n_threads=self.n_threads
         )
+
+    def checked_labels(self, labels: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the labels, refusing those that are not columns, by the core's own check."""
+        _core.ranks(self.logits, labels, probabilities=self.probabilities, n_threads=self.n_threads)
+        return labels
+
+    def split(self, n_first: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the positions of a random part of that many rows, and of the others, each in order.
+
+        By the permutation that `tightset.calibrate` splits by: the seed and the number of rows determine it.
+        """
+        order = _core.permutation(self.seed, len(self))
+        return np.sort(order[:n_first]), np.sort(order[n_first:])
+
+    def label_scores(
+        self, rules: Sequence[Rule], labels: NDArray[np.int64], positions: NDArray[np.int64] | None = None
+    ) -> NDArray[np.float64]:
+        """Return each rule's scores of the labels, shape (rules, rows), from the scores of all labels.
+
+        That costs K scores a row instead of one; in return calibration and prediction have one definition.
+        """
+        truth = labels if positions is None else labels[positions]
+        found = np.empty((len(rules), len(truth)))
+        for place, block in self.blocks(positions):
+            rows, columns = np.arange(len(block)), truth[place]
+            for m, rule in enumerate(rules):
+                found[m, place] = rule.scores(block)[rows, columns]
+        return found
 
     def blocks(self, positions: NDArray[np.int64] | None = None) -> Iterator[tuple[slice, Block]]:
         """Yield the rows, or those at some positions, with the place of each block among them."""

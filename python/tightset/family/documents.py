@@ -179,8 +179,8 @@ def save(predictor: BlockPredictor, path: str | os.PathLike[str], *, score_table
 def load(path: str | os.PathLike[str], *, max_bytes: int = 2**26) -> BlockPredictor:
     """Return a predictor of the family that its `save` wrote.
 
-    Raises ValueError when the file is not one, was changed since, or holds a value outside its domain. No code
-    from the file is run.
+    Raises ValueError when the file is not one, was changed since, or holds a value outside its domain. No
+    code from the file is run.
 
     Parameters
     ----------
