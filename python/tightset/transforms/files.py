@@ -1,0 +1,85 @@
+"""Fitted transforms, one or a chain, as JSON documents."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from tightset import _core
+from tightset.artefact import read_bounded
+from tightset.family import documents
+from tightset.transforms.entropy_spline import EntropySpline
+from tightset.transforms.one_vs_rest import Isotonic, Spline
+from tightset.transforms.temperature import ConfTS, TemperatureNLL
+from tightset.transforms.transform import Transform
+from tightset.transforms.vector_scaling import VectorScaling
+from tightset.whole_files import written
+
+FORMAT = "tightset-transform"
+VERSION = 1
+
+KINDS: dict[str, type[Transform]] = {
+    kind.kind: kind for kind in (TemperatureNLL, ConfTS, VectorScaling, Isotonic, Spline, EntropySpline)
+}
+
+
+def chain_document(chain: Sequence[Transform]) -> list[dict[str, Any]]:
+    """Return transforms as JSON holds them."""
+    return [transform.to_document() for transform in chain]
+
+
+def chain_from_document(document: Any) -> tuple[Transform, ...]:
+    """Return the transforms that JSON holds."""
+    found = []
+    for part in documents.listed(document, "transforms"):
+        kind = part.get("kind") if isinstance(part, dict) else None
+        if kind not in KINDS:
+            message = f"a transform must be one of {', '.join(KINDS)}, got {documents.shown(kind)}"
+            raise ValueError(message)
+        found.append(KINDS[kind].from_document(part))
+    return tuple(found)
+
+
+def save(chain: Sequence[Transform], path: str | os.PathLike[str]) -> None:
+    """Write fitted transforms to a file, whole or not at all."""
+    document = {
+        "format": FORMAT,
+        "format_version": VERSION,
+        "tightset": _core.VERSION,
+        "transforms": chain_document(chain),
+    }
+    with written(path) as file:
+        file.write(documents.sealed(document).encode())
+
+
+def load(path: str | os.PathLike[str], *, max_bytes: int = 2**26) -> Transform:
+    """Return the transform that `Transform.save` wrote.
+
+    Raises ValueError when the file is not one, was changed since, or holds a value outside its domain. No
+    code from the file is run.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> import tightset as ts
+    >>> rng = np.random.default_rng(0)
+    >>> fitted = ts.transforms.TemperatureNLL().fit(rng.normal(size=(50, 3)), rng.integers(3, size=50))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     fitted.save(f"{folder}/transform.json")
+    ...     ts.transforms.load(f"{folder}/transform.json") == fitted
+    True
+    """
+    try:
+        document = documents.opened(read_bounded(path, max_bytes), (FORMAT,), VERSION)
+        fields = ("format", "format_version", "tightset", "transforms", "sha256")
+        documents.check_fields(document, "the document", fields)
+        chain = chain_from_document(document["transforms"])
+        if len(chain) != 1:
+            message = f"it holds {len(chain)} transforms"
+            raise ValueError(message)
+    except (TypeError, ValueError, RecursionError) as error:
+        message = f"{path} is not a valid transform: {error}"
+        raise ValueError(message) from error
+    return chain[0]
