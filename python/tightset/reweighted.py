@@ -54,9 +54,9 @@ def calibrate(
     score
         A, on its conventional scale: a score or its name.
     divide_by
-        g: ``"entropy"``, H of the row's softmax in nats; ``"energy"``, 1 / softplus(tau log sum exp(z / tau)),
-        so that gamma = 0 multiplies by the softplus as energy-reweighted classification does; or an array
-        with a number for each row, which prediction then needs too. The energy changes when a constant is
+        g: ``"entropy"``, H of the row's softmax in nats; ``"energy"``, 1 / softplus(tau log sum exp(z /
+        tau)), so that gamma = 0 multiplies by the softplus as energy-reweighted classification does; or an
+        array with a number for each row, which prediction then needs too. The energy changes when a constant is
         added to a row's logits, as nothing else here does; for probabilities it is constant at tau = 1.
     gamma
         At least 0, or a sequence to select from. By default 1 for the entropy, since a row that the

@@ -130,7 +130,7 @@ def calibrate(
 def as_chain(transform: TransformLike | Sequence[TransformLike], alpha: float) -> tuple[Transform, ...]:
     """Return the transforms that names and instances stand for."""
     is_one = isinstance(transform, (str, Transform))
-    parts: Sequence[object] = [transform] if is_one else transform  # type: ignore[list-item,assignment]
+    parts: Sequence[object] = [transform] if is_one else transform  # type: ignore[assignment]
     if not isinstance(parts, (list, tuple)) or not parts:
         message = f"transform must be a transform, its name, or a sequence of them, got {transform!r}"
         raise TypeError(message)

@@ -25,10 +25,10 @@ _WIDEST = 30.0
 class EntropySpline(Transform):
     """``z / T(x)`` with ``T(x) = exp(s(log H(x)))``, s a natural cubic spline of the row's entropy.
 
-    Entropy reweighting ``z / (H T)`` is the line ``s(u) = u + log T``, plain temperature scaling a constant. The
-    spline is fitted by the mean size of sets with a soft edge, ``sum_y sigmoid((q - S_y) / t)``, where q is the
-    conformal threshold of the same rows, smoothed over neighbouring ranks, and t is `softness` times the median
-    distance of a label's score from q. Beyond the outermost knots s is constant.
+    Entropy reweighting ``z / (H T)`` is the line ``s(u) = u + log T``, plain temperature scaling a constant.
+    The spline is fitted by the mean size of sets with a soft edge, ``sum_y sigmoid((q - S_y) / t)``: q is
+    the conformal threshold of the same rows, a mean over neighbouring ranks, and t is `softness` times the
+    median distance of a label's score from q. Beyond the outermost knots s is constant.
 
     Parameters
     ----------
@@ -130,8 +130,8 @@ def log_entropy(logits: NDArray[np.float64]) -> NDArray[np.float64]:
 def natural_basis(u: NDArray[np.float64], knots: Sequence[float]) -> NDArray[np.float64]:
     """Return a basis of natural cubic splines at u, held constant beyond the outermost knots.
 
-    One column for each knot: 1, u, and for each knot but the last two the truncated cubics of Hastie et al. (The
-    Elements of Statistical Learning, section 5.2.1), u scaled so that the knots reach from 0 to 1.
+    One column for each knot: 1, u, and for each knot but the last two the truncated cubics of Hastie et al.
+    (The Elements of Statistical Learning, section 5.2.1), u scaled so that the knots reach from 0 to 1.
     """
     if not knots:
         return np.ones((len(u), 1))

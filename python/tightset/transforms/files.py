@@ -41,13 +41,13 @@ def chain_from_document(document: Any) -> tuple[Transform, ...]:
     return tuple(found)
 
 
-def save(chain: Sequence[Transform], path: str | os.PathLike[str]) -> None:
-    """Write fitted transforms to a file, whole or not at all."""
+def save(transform: Transform, path: str | os.PathLike[str]) -> None:
+    """Write a fitted transform to a file, whole or not at all."""
     document = {
         "format": FORMAT,
         "format_version": VERSION,
         "tightset": _core.VERSION,
-        "transforms": chain_document(chain),
+        "transforms": chain_document([transform]),
     }
     with written(path) as file:
         file.write(documents.sealed(document).encode())
@@ -75,11 +75,8 @@ def load(path: str | os.PathLike[str], *, max_bytes: int = 2**26) -> Transform:
         document = documents.opened(read_bounded(path, max_bytes), (FORMAT,), VERSION)
         fields = ("format", "format_version", "tightset", "transforms", "sha256")
         documents.check_fields(document, "the document", fields)
-        chain = chain_from_document(document["transforms"])
-        if len(chain) != 1:
-            message = f"it holds {len(chain)} transforms"
-            raise ValueError(message)
+        (found,) = chain_from_document(document["transforms"])
     except (TypeError, ValueError, RecursionError) as error:
         message = f"{path} is not a valid transform: {error}"
         raise ValueError(message) from error
-    return chain[0]
+    return found

@@ -1,7 +1,7 @@
 """Each label's probability calibrated by itself, through scikit-learn; its result is kept as plain numbers.
 
-Probabilities of one label against the rest need not sum to 1. They are not divided by their sum either: a row's
-logits are read up to a constant, so their logarithms say the same.
+Probabilities of one label against the rest need not sum to 1. They are not divided by their sum either: a
+row's logits are read up to a constant, so their logarithms say the same.
 """
 
 from __future__ import annotations
@@ -13,10 +13,16 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from tightset import _core
 from tightset._inputs import as_integer, as_number
-from tightset.transforms.transform import Transform, log_softmax
+from tightset.scores import THR, Scoring
+from tightset.transforms.transform import Transform
 
 _TINY = np.finfo(np.float64).tiny
+_MOST_ODDS = 1e300
+"""For labels that have no rivals, whose log-odds are infinite."""
+
+_THR = Scoring(THR()).core
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +30,7 @@ class Isotonic(Transform):
     """A rising step function of each label's probability (Zadrozny & Elkan 2002), by scikit-learn.
 
     Steps tie many rows, and their ends are 0 and 1, which no finite number of rows can tell. So a share of
-    ``1 / (n + 1)`` of the probability itself is mixed in, n the rows of the fit: order within a label is kept.
+    ``1 / (n + 1)`` of the probability itself is mixed in, n the rows of the fit: what differed still does.
     Fitting needs the extra ``sklearn``; applying does not.
     """
 
@@ -50,7 +56,7 @@ class Isotonic(Transform):
 
     def _fit(self, logits: NDArray[np.float64], labels: NDArray[np.int64]) -> Self:
         regression = _sklearn("isotonic").IsotonicRegression
-        p = np.exp(log_softmax(logits))
+        p = _softmax(logits)
         places, levels = [], []
         for k in range(p.shape[1]):
             model = regression(y_min=0.0, y_max=1.0, out_of_bounds="clip").fit(p[:, k], labels == k)
@@ -63,15 +69,17 @@ class Isotonic(Transform):
         assert self.places is not None, "apply asks for a fitted one"
         assert self.levels is not None, "apply asks for a fitted one"
         assert self.share is not None, "apply asks for a fitted one"
-        p = np.exp(log_softmax(logits))
+        p = _softmax(logits)
         found = np.empty_like(p)
         for k, (x, y) in enumerate(zip(self.places, self.levels, strict=True)):
             mixed = (1.0 - self.share) * np.interp(p[:, k], x, y) + self.share * p[:, k]
             found[:, k] = np.log(np.maximum(mixed, _TINY))
         return found
 
-    def _check_labels(self, n_labels: int) -> None:
-        _check_count(self.places, n_labels)
+    @property
+    def n_labels(self) -> int | None:
+        """Labels of the fit."""
+        return None if self.places is None else len(self.places)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,10 +134,9 @@ class Spline(Transform):
     def _fit_label(
         self, odds: NDArray[np.float64], is_label: NDArray[np.bool_]
     ) -> tuple[tuple[float, ...], tuple[float, ...]]:
-        usable = np.isfinite(odds)
-        knots = (
-            np.unique(np.quantile(odds[usable], np.linspace(0.0, 1.0, self.n_knots))) if usable.any() else []
-        )
+        usable = np.abs(odds) < _MOST_ODDS
+        shares = np.linspace(0.0, 1.0, self.n_knots if usable.any() else 0)
+        knots: NDArray[np.float64] = np.unique(np.quantile(odds[usable], shares)) if usable.any() else shares
         if len(knots) < 2 or len(np.unique(is_label[usable])) < 2:
             # Nothing to learn from: the label keeps its log-odds, the cubic of one interval that is a line.
             return (0.0,), (0.0, 0.0, 1.0, 0.0)
@@ -155,27 +162,26 @@ class Spline(Transform):
         assert self.places is not None, "apply asks for a fitted one"
         assert self.cubics is not None, "apply asks for a fitted one"
         odds = log_odds(logits)
-        found = np.empty_like(odds)
+        found: NDArray[np.float64] = np.empty(odds.shape)
         for k, (x, c) in enumerate(zip(self.places, self.cubics, strict=True)):
             value = cubic_with_lines(odds[:, k], np.array(x), np.array(c).reshape(-1, 4))
             found[:, k] = -np.logaddexp(0.0, -value)
         return found
 
-    def _check_labels(self, n_labels: int) -> None:
-        _check_count(self.places, n_labels)
+    @property
+    def n_labels(self) -> int | None:
+        """Labels of the fit."""
+        return None if self.places is None else len(self.places)
+
+
+def _softmax(logits: NDArray[np.float64]) -> NDArray[np.float64]:
+    found: NDArray[np.float64] = _core.softmax(logits, gamma=0.0, power=0.0, temperature=1.0)
+    return found
 
 
 def log_odds(logits: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return log(f / (1 - f)) of every label, 1 - f summed from the other labels."""
-    n_labels = logits.shape[1]
-    found = np.full(logits.shape, np.inf)
-    for k in range(n_labels if n_labels > 1 else 0):
-        others = np.delete(logits, k, axis=1)
-        top = others.max(axis=1)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            rest = top + np.log(np.exp(others - top[:, np.newaxis]).sum(axis=1))
-        found[:, k] = np.where(np.isneginf(top), np.inf, logits[:, k] - rest)
-    return np.clip(found, -1e300, 1e300)
+    """Return log(f / (1 - f)) of every label: the ranked THR score of the core, with its sign changed."""
+    return np.clip(-_core.all_scores(logits, _THR, ranked=True, seed=0), -_MOST_ODDS, _MOST_ODDS)
 
 
 def cubic_with_lines(
@@ -202,13 +208,6 @@ def _check_curves(
         if not x or len(x) != len(y) or not rises:
             message = f"{' and '.join(names)} must rise together, one for one"
             raise ValueError(message)
-
-
-def _check_count(places: tuple[tuple[float, ...], ...] | None, n_labels: int) -> None:
-    assert places is not None, "apply asks for a fitted one"
-    if n_labels != len(places):
-        message = f"logits must have {len(places)} labels as in fit, got {n_labels}"
-        raise ValueError(message)
 
 
 def _sklearn(module: str) -> Any:

@@ -51,6 +51,11 @@ class TransformedPredictor:
     probabilities: bool
     n_tuning: int
 
+    def __post_init__(self) -> None:
+        if self.predictor.probabilities:
+            message = "the predictor of transformed logits must read logits"
+            raise ValueError(message)
+
     @property
     def alpha(self) -> float:
         """Miscoverage level."""
@@ -185,10 +190,7 @@ def loads(text: str | bytes, name: str = "this") -> TransformedPredictor:
         predictor = from_document(document["predictor"])
         chain = chain_from_document(document["transforms"])
         for transform in chain:
-            transform._check_labels(predictor.n_labels)
-        if predictor.probabilities:
-            message = "the predictor of transformed logits must read logits"
-            raise ValueError(message)
+            transform.check_labels(predictor.n_labels)
         return TransformedPredictor(
             chain=chain,
             predictor=predictor,

@@ -68,6 +68,7 @@ class TemperatureNLL(Transform):
         return replace(self, temperature=math.exp(-low))
 
     def _apply(self, logits: NDArray[np.float64]) -> NDArray[np.float64]:
+        assert self.temperature is not None, "apply asks for a fitted one"
         return logits / self.temperature
 
 
@@ -75,8 +76,8 @@ class TemperatureNLL(Transform):
 class ConfTS(Transform):
     """``z / T``, with T by the conformal loss of Xi et al. (2025).
 
-    The rows are halved. tau(T) is the conformal threshold of APS (u = 1) on the first half, and the loss is the
-    mean of ``(tau - S)^2`` over the second, S the scores of the labels: how far scores are from the threshold.
+    The rows are halved. tau(T) is the conformal threshold of APS (u = 1) on the first half, and the loss is
+    the mean of ``(tau - S)^2`` over the second, S the scores of its labels: how far they are from tau.
     Gradient descent in log T from `start` ends when a step is below `tolerance`.
 
     The loss falls to 0 as T does, since every score then tends to 1, so where the descent ends is a matter of
@@ -132,6 +133,7 @@ class ConfTS(Transform):
         return replace(self, temperature=math.exp(log_t))
 
     def _apply(self, logits: NDArray[np.float64]) -> NDArray[np.float64]:
+        assert self.temperature is not None, "apply asks for a fitted one"
         return logits / self.temperature
 
 

@@ -84,7 +84,7 @@ class Transform(ABC):
 
     def applied(self, logits: NDArray[np.float64], first: int = 0) -> NDArray[np.float64]:
         """Return transformed rows of logits that were checked; `first` is the row that errors count from."""
-        self._check_labels(logits.shape[1])
+        self.check_labels(logits.shape[1])
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             found = np.where(np.isneginf(logits), -np.inf, self._apply(logits))
         broken = ~np.isfinite(found) & np.isfinite(logits)
@@ -104,8 +104,16 @@ class Transform(ABC):
             )
             raise ValueError(message)
 
-    def _check_labels(self, n_labels: int) -> None:
-        """Refuse rows of another number of labels, for transforms with parameters for each label."""
+    @property
+    def n_labels(self) -> int | None:
+        """Labels that rows must have: as in the fit where each has its own parameters, else any number."""
+        return None
+
+    def check_labels(self, n_labels: int) -> None:
+        """Refuse rows of another number of labels."""
+        if self.n_labels is not None and n_labels != self.n_labels:
+            message = f"logits must have {self.n_labels} labels as in fit, got {n_labels}"
+            raise ValueError(message)
 
     def to_document(self) -> dict[str, Any]:
         """Return the transform as JSON holds it."""
@@ -130,7 +138,7 @@ class Transform(ABC):
         """Write the fitted transform to a JSON file, whole or not at all; `load` reads it."""
         from tightset.transforms.files import save
 
-        save((self,), path)
+        save(self, path)
 
 
 def _value_document(value: Any) -> Any:

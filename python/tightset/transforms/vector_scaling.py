@@ -56,11 +56,10 @@ class VectorScaling(Transform):
     def _apply(self, logits: NDArray[np.float64]) -> NDArray[np.float64]:
         return logits * np.array(self.factors) + np.array(self.offsets)
 
-    def _check_labels(self, n_labels: int) -> None:
-        assert self.factors is not None, "apply asks for a fitted one"
-        if n_labels != len(self.factors):
-            message = f"logits must have {len(self.factors)} labels as in fit, got {n_labels}"
-            raise ValueError(message)
+    @property
+    def n_labels(self) -> int | None:
+        """Labels of the fit."""
+        return None if self.factors is None else len(self.factors)
 
 
 class Likelihood:
