@@ -56,8 +56,8 @@ def calibrate(
     divide_by
         g: ``"entropy"``, H of the row's softmax in nats; ``"energy"``, 1 / softplus(tau log sum exp(z /
         tau)), so that gamma = 0 multiplies by the softplus as energy-reweighted classification does; or an
-        array with a number for each row, which prediction then needs too. The energy changes when a constant is
-        added to a row's logits, as nothing else here does; for probabilities it is constant at tau = 1.
+        array with a number for each row, which prediction then needs too. The energy changes when a constant
+        is added to a row's logits, as nothing else here does; for probabilities it is constant at tau = 1.
     gamma
         At least 0, or a sequence to select from. By default 1 for the entropy, since a row that the
         classifier is sure of would else be divided by almost 0, and 0 otherwise.

@@ -3,7 +3,8 @@
 Rules are fixed before the data are seen. One alone is ordinary split conformal prediction. ``"held-out"``
 takes the rule of smallest mean size on a quarter of the rows, which then have no part in the threshold.
 ``"modsel"`` (Liang, Zhu & Barber 2024) has all rows in both: `RulePredictor` says how a new row takes part
-in the choice. It is the definition of ``tightset.modsel`` in plain NumPy, for scores that the core does not have.
+in the choice. It is the definition of ``tightset.modsel`` in plain NumPy, for scores that the core does not
+have.
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ row's logits are read up to a constant, so their logarithms say the same.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from importlib import import_module
 from itertools import pairwise
 from typing import Any, ClassVar, Self
 
@@ -146,7 +147,7 @@ class Spline(Transform):
             degree=3, knots=knots[:, np.newaxis], include_bias=False, extrapolation="linear"
         )
         features = spline.fit_transform(odds[usable, np.newaxis])
-        model = _sklearn("linear_model").LogisticRegression(C=1.0 / self.penalty, max_iter=1000)
+        model = _sklearn("linear_model").LogisticRegression(C=1.0 / self.penalty, solver="newton-cholesky")
         model.fit(features, is_label[usable])
         # The last basis function is the one left out.
         weights = np.append(model.coef_[0], 0.0)
@@ -211,8 +212,6 @@ def _check_curves(
 
 
 def _sklearn(module: str) -> Any:
-    from importlib import import_module
-
     try:
         return import_module(f"sklearn.{module}")
     except ImportError as error:

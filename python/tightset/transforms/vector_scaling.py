@@ -54,7 +54,10 @@ class VectorScaling(Transform):
         return replace(self, factors=tuple(found[:k].tolist()), offsets=tuple(found[k:].tolist()))
 
     def _apply(self, logits: NDArray[np.float64]) -> NDArray[np.float64]:
-        return logits * np.array(self.factors) + np.array(self.offsets)
+        assert self.factors is not None, "apply asks for a fitted one"
+        assert self.offsets is not None, "apply asks for a fitted one"
+        found: NDArray[np.float64] = logits * np.array(self.factors) + np.array(self.offsets)
+        return found
 
     @property
     def n_labels(self) -> int | None:

@@ -1,0 +1,476 @@
+"""Transforms of logits: what they fit, gradients, bits, coverage, files, refusals."""
+
+from __future__ import annotations
+
+import json
+import pickle
+
+import ml_dtypes
+import numpy as np
+import pytest
+from scipy import optimize, special, stats
+from sklearn.isotonic import IsotonicRegression
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import SplineTransformer
+
+import tightset as ts
+from conftest import synthetic
+from tightset import transforms
+from tightset.canonical import digest
+from tightset.transforms import entropy_spline, one_vs_rest, temperature, transform, vector_scaling
+from tightset.transforms.descent import minimise
+from tightset.transforms.files import KINDS
+
+INF = float("inf")
+
+
+def fitted(name, logits, labels):
+    return KINDS[name]().fit(logits, labels)
+
+
+@pytest.fixture
+def rows(rng):
+    return synthetic(rng, 400, 5, strength=1.5)
+
+
+def numeric(function, x, step=1e-6):
+    """Gradient by central differences."""
+    moves = step * np.eye(len(x))
+    return np.array([(function(x + move) - function(x - move)) / (2 * step) for move in moves])
+
+
+class TestGradients:
+    @pytest.mark.parametrize("log_t", [-1.0, 0.2, 1.5])
+    def test_conformal_loss(self, rows, log_t):
+        logits, labels = rows
+        found = temperature.conformal_loss(logits, labels, np.exp(log_t), 0.1)[1]
+        (expected,) = numeric(
+            lambda x: temperature.conformal_loss(logits, labels, np.exp(x[0]), 0.1)[0], np.array([log_t])
+        )
+        assert found == pytest.approx(expected, rel=1e-6, abs=1e-10)
+
+    @pytest.mark.parametrize("score", ["thr", "aps"])
+    @pytest.mark.parametrize("alpha", [0.3, 0.05])
+    def test_soft_size(self, rng, rows, score, alpha):
+        logits, labels = rows
+        logits = np.where(rng.random(logits.shape) < 0.05, -INF, logits)
+        logits[np.arange(400), labels] = rows[0][np.arange(400), labels]
+        u = entropy_spline.log_entropy(logits)
+        basis = entropy_spline.natural_basis(u, tuple(np.quantile(u, [0.05, 0.3, 0.6, 0.95])))
+        size = entropy_spline.SoftSize(logits, labels, basis, alpha, score)
+        theta = 0.3 * rng.normal(size=4)
+        expected = numeric(lambda x: size(x, 0.3)[0], theta)
+        np.testing.assert_allclose(size(theta, 0.3)[1], expected, rtol=1e-6, atol=1e-8)
+
+    def test_likelihood(self, rng, rows):
+        logits, labels = rows
+        logits = logits.copy()
+        logits[::7, 0] = np.where(labels[::7] == 0, logits[::7, 0], -INF)
+        objective = vector_scaling.Likelihood(logits, labels, ridge=3.0)
+        x = rng.normal(size=10)
+        expected = numeric(lambda point: objective(point)[0], x)
+        np.testing.assert_allclose(objective(x)[1], expected, rtol=1e-6, atol=1e-8)
+
+
+def test_minimiser_on_a_hard_valley():
+    """Rosenbrock's function, whose minimum is 1 everywhere."""
+    found = minimise(
+        lambda x: (optimize.rosen(x), optimize.rosen_der(x)), np.array([-1.2, 1.0, -0.5, 2.0]), max_steps=500
+    )
+    np.testing.assert_allclose(found, 1.0, atol=1e-5)
+
+
+class TestTemperatureNLL:
+    def test_it_is_the_minimum(self, rows):
+        logits, labels = rows
+
+        def loss(log_t):
+            return -special.log_softmax(logits / np.exp(log_t), axis=1)[np.arange(400), labels].mean()
+
+        best = optimize.minimize_scalar(loss, bounds=(-3, 5), method="bounded", options={"xatol": 1e-9})
+        found = transforms.TemperatureNLL().fit(logits, labels).temperature
+        assert np.log(found) == pytest.approx(best.x, abs=1e-5)
+
+    def test_labels_that_are_all_right_or_all_wrong_end_at_the_bounds(self):
+        logits = np.array([[1.0, 0.0], [0.0, 1.0]])
+        assert transforms.TemperatureNLL().fit(logits, [0, 1]).temperature == pytest.approx(1e-4)
+        assert transforms.TemperatureNLL().fit(logits, [1, 0]).temperature == pytest.approx(1e4)
+
+
+class TestConfTS:
+    def test_loss_is_its_formula(self, rows):
+        logits, labels = rows
+        for t in (0.3, 1.0, 4.0):
+            scores = ts.label_scores(logits, labels, "aps", reweight=None, u=1.0, temperature=t)
+            tau = ts.conformal_threshold(scores[:200], 0.1)
+            expected = np.mean((tau - scores[200:]) ** 2)
+            assert temperature.conformal_loss(logits, labels, t, 0.1)[0] == pytest.approx(expected, rel=1e-12)
+
+    def test_descent_ends_lower_and_where_steps_are_small(self, rows):
+        logits, labels = rows
+        start = temperature.conformal_loss(logits, labels, 1.5, 0.1)[0]
+        found = transforms.ConfTS(0.1).fit(logits, labels)
+        loss, slope = temperature.conformal_loss(logits, labels, found.temperature, 0.1)
+        assert loss < start
+        assert abs(0.8 * slope) < 0.002
+        once = transforms.ConfTS(0.1, max_steps=1).fit(logits, labels)
+        slope = temperature.conformal_loss(logits, labels, 1.5, 0.1)[1]
+        assert np.log(once.temperature) == pytest.approx(np.log(1.5) - 0.8 * slope, rel=1e-12)
+
+
+class TestVectorScaling:
+    def test_it_is_the_minimum(self, rows):
+        logits, labels = rows
+        objective = vector_scaling.Likelihood(logits, labels, ridge=1.0)
+        found = transforms.VectorScaling().fit(logits, labels)
+        best = optimize.minimize(objective, np.r_[np.ones(5), np.zeros(5)], jac=True, tol=1e-12)
+        np.testing.assert_allclose([*found.factors, *found.offsets], best.x, atol=1e-4)
+
+    def test_it_undoes_a_bias(self, rng):
+        logits = rng.normal(size=(20_000, 3))
+        labels = (logits + rng.gumbel(size=logits.shape)).argmax(axis=1)
+        found = transforms.VectorScaling().fit(logits * [2, 1, 0.5] + [1, 0, -1], labels)
+        restored = found.apply(logits * [2, 1, 0.5] + [1, 0, -1])
+        shift = (restored - logits).mean(axis=1, keepdims=True)
+        assert np.abs(restored - logits - shift).mean() < 0.05
+
+
+class TestIsotonic:
+    def test_it_is_scikit_learns(self, rows):
+        logits, labels = rows
+        p = special.softmax(logits, axis=1)
+        found = np.exp(transforms.Isotonic().fit(logits, labels).apply(logits))
+        for k in range(5):
+            model = IsotonicRegression(y_min=0, y_max=1, out_of_bounds="clip").fit(p[:, k], labels == k)
+            expected = (400 * model.predict(p[:, k]) + p[:, k]) / 401
+            np.testing.assert_allclose(found[:, k], expected, rtol=1e-9, atol=1e-12)
+
+    def test_order_within_a_label_is_kept(self, rows):
+        logits, labels = rows
+        new = transforms.Isotonic().fit(logits, labels).apply(logits)
+        for k in range(5):
+            p = special.log_softmax(logits, axis=1)[:, k]
+            assert (np.diff(new[np.argsort(p), k]) > 0).all()
+
+
+class TestSpline:
+    def test_it_is_scikit_learns(self, rows, rng):
+        logits, labels = rows
+        new = 3 * rng.normal(size=(200, 5))  # beyond the knots too
+        found = transforms.Spline().fit(logits, labels).apply(new)
+        for k in range(5):
+            odds = np.log(np.expm1(-special.log_softmax(logits, axis=1)[:, k]))
+            new_odds = np.log(np.expm1(-special.log_softmax(new, axis=1)[:, k]))
+            knots = np.quantile(-odds, np.linspace(0, 1, 5))[:, np.newaxis]
+            model = make_pipeline(
+                SplineTransformer(3, knots=knots, include_bias=False, extrapolation="linear"),
+                LogisticRegression(C=1.0, solver="newton-cholesky"),
+            ).fit(-odds[:, np.newaxis], labels == k)
+            expected = model.predict_log_proba(-new_odds[:, np.newaxis])[:, 1]
+            np.testing.assert_allclose(found[:, k], expected, rtol=1e-6, atol=1e-9)
+
+    def test_a_label_that_was_not_seen_keeps_its_odds(self, rows):
+        logits, labels = rows
+        kept = labels != 3
+        found = transforms.Spline().fit(logits[kept], labels[kept]).apply(logits)
+        np.testing.assert_allclose(found[:, 3], special.log_softmax(logits, axis=1)[:, 3], rtol=1e-9)
+
+    def test_fitting_without_scikit_learn_says_what_to_install(self, rows, monkeypatch):
+        logits, labels = rows
+        done = transforms.Spline().fit(logits, labels)
+
+        def missing(name):
+            raise ImportError(name)
+
+        monkeypatch.setattr(one_vs_rest, "import_module", missing)
+        for kind in (transforms.Spline, transforms.Isotonic):
+            with pytest.raises(ImportError, match=r"pip install 'tightset\[sklearn\]'"):
+                kind().fit(logits, labels)
+        done.apply(logits)
+
+
+class TestEntropySpline:
+    def test_basis_is_natural_and_spans_lines(self):
+        knots = (-3.0, -1.0, 0.5, 2.0)
+        u = np.linspace(-3, 2, 5001)
+        basis = entropy_spline.natural_basis(u, knots)
+        assert np.linalg.matrix_rank(basis) == 4
+        bends = np.diff(basis, n=2, axis=0) / (u[1] - u[0]) ** 2
+        np.testing.assert_allclose(bends[[0, -1]], 0.0, atol=5e-3)
+        third = np.diff(bends, axis=0) / (u[1] - u[0])
+        inner = ~(np.abs(u[1:-2, np.newaxis] - np.array(knots)) < 0.01).any(axis=1)
+        assert np.abs(np.diff(third[inner], axis=0)).max() < 1.0  # a cubic on each interval, up to rounding
+        line = np.linalg.lstsq(basis, 2 * u - 1, rcond=None)[0]
+        np.testing.assert_allclose(basis @ line, 2 * u - 1, atol=1e-9)
+        beyond = entropy_spline.natural_basis(np.array([-800.0, 90.0]), knots)
+        np.testing.assert_array_equal(beyond, basis[[0, -1]])
+
+    @pytest.mark.parametrize("score", ["thr", "aps"])
+    def test_it_learns_that_unsure_rows_need_another_temperature(self, score):
+        """Half of the rows are ten times too sure: sets are smaller once they are told apart by entropy."""
+        rng = np.random.default_rng(4)
+        true = rng.normal(size=(6000, 4)) * 1.5
+        labels = (true + rng.gumbel(size=true.shape)).argmax(axis=1)
+        logits = np.where(np.arange(6000)[:, np.newaxis] % 2, 10 * true + 1e-3, true)
+        tuned = transforms.calibrate(
+            logits[:3000], labels[:3000], 0.1, score, transform=transforms.EntropySpline(0.1, score)
+        )
+        plain = ts.calibrate(logits[:3000], labels[:3000], 0.1, score)
+        sizes = [p.predict_set(logits[3000:]).sizes.mean() for p in (tuned, plain)]
+        assert sizes[0] < sizes[1] - 0.05
+
+    def test_soft_size_nears_the_size(self, rows):
+        logits, labels = rows
+        size = entropy_spline.SoftSize(logits, labels, np.ones((400, 1)), 0.1, "thr")
+        scores = -special.log_softmax(logits / np.exp(0.4), axis=1)
+        own = np.sort(scores[np.arange(400), labels])
+        rank = ts.conformal_rank(400, 0.1)
+        q = own[rank - 6 : rank + 5].mean()
+        assert size(np.array([0.4]), 1e-6)[0] == pytest.approx((scores <= q).sum() / 400, abs=0.01)
+
+    def test_rows_that_are_all_the_same_have_one_temperature(self):
+        logits, labels = np.tile([[2.0, 1.0, 0.0]], (40, 1)), np.arange(40) % 3
+        found = transforms.EntropySpline(0.2).fit(logits, labels)
+        assert found.knots == ()
+        assert len(found.coefficients) == 1
+        assert np.isfinite(found.apply(logits)).all()
+
+    def test_rows_without_entropy(self, rows):
+        logits, labels = rows
+        found = transforms.EntropySpline(0.2).fit(logits, labels)
+        assert np.isfinite(found.apply([[0.0, -5000.0, -5000.0, -5000.0, -5000.0]])).all()
+
+
+@pytest.mark.parametrize("name", KINDS)
+class TestEvery:
+    def test_impossible_labels_stay_so(self, name, rows):
+        logits, labels = rows
+        logits = logits.copy()
+        logits[::3, 2] = -INF
+        found = fitted(name, logits, labels)  # a third of the rows of label 2 are left out
+        new = found.apply(logits)
+        np.testing.assert_array_equal(np.isneginf(new), np.isneginf(logits))
+        assert not np.isnan(new).any()
+        assert not np.isposinf(new).any()
+
+    def test_alone_in_blocks_and_in_any_layout(self, name, rng, monkeypatch):
+        logits, labels = synthetic(rng, 300, 37, strength=4.0)
+        found = fitted(name, logits, labels)
+        whole = found.apply(logits)
+        np.testing.assert_array_equal(found.apply(np.asfortranarray(logits)), whole)
+        for i in range(0, 300, 23):
+            np.testing.assert_array_equal(found.apply(logits[i])[0], whole[i])
+        monkeypatch.setattr(transform, "_BLOCK_CELLS", 37 * 11)
+        np.testing.assert_array_equal(found.apply(logits), whole)
+        narrow = logits.astype(ml_dtypes.bfloat16)
+        np.testing.assert_array_equal(found.apply(narrow), found.apply(narrow.astype(np.float64)))
+
+    def test_fit_returns_a_copy_and_is_repeatable(self, name, rows):
+        logits, labels = rows
+        blank = KINDS[name]()
+        found = blank.fit(logits, labels)
+        assert not blank.is_fitted
+        assert found.is_fitted
+        assert found.fit(logits, labels) == found
+        with pytest.raises(ValueError, match="is not fitted"):
+            blank.apply(logits)
+        with pytest.raises(ValueError, match="is not fitted"):
+            blank.save("x.json")
+        with pytest.raises(AttributeError, match="cannot assign"):
+            setattr(found, found.fitted[0], None)
+
+    def test_probabilities(self, name, rows):
+        logits, labels = rows
+        p = special.softmax(logits, axis=1)
+        with np.errstate(divide="ignore"):
+            log_p = np.log(p)
+        found = KINDS[name]().fit(p, labels, probabilities=True)
+        assert found == KINDS[name]().fit(log_p, labels)
+        np.testing.assert_array_equal(found.apply(p, probabilities=True), found.apply(log_p))
+
+    def test_files(self, name, rows, tmp_path):
+        logits, labels = rows
+        found = fitted(name, logits, labels)
+        found.save(tmp_path / "t.json")
+        same = transforms.load(tmp_path / "t.json")
+        assert same == found
+        np.testing.assert_array_equal(same.apply(logits), found.apply(logits))
+        assert pickle.loads(pickle.dumps(found)) == found
+        document = json.loads((tmp_path / "t.json").read_text())
+        for change, message in (
+            (lambda d: d.update(format="x"), "its format is not 'tightset-transform'"),
+            (lambda d: d["transforms"][0].update(kind="x"), "a transform must be one of"),
+            (lambda d: d["transforms"][0].update(extra=1), "unknown field 'extra'"),
+            (lambda d: d["transforms"][0].update({KINDS[name].fitted[0]: None}), "not a valid transform"),
+            (lambda d: d["transforms"][0].update({KINDS[name].fitted[0]: "x"}), "not a valid transform"),
+            (lambda d: d["transforms"].append(d["transforms"][0]), "not a valid transform"),
+        ):
+            wrong = json.loads(json.dumps(document))
+            change(wrong)
+            wrong["sha256"] = digest(wrong)
+            (tmp_path / "w.json").write_text(json.dumps(wrong))
+            with pytest.raises(ValueError, match=message):
+                transforms.load(tmp_path / "w.json")
+
+    def test_predictor(self, name, rng, tmp_path, monkeypatch):
+        logits, labels = synthetic(rng, 700, 5, strength=1.5, dtype=np.float32)
+        monkeypatch.setattr(transform, "_BLOCK_CELLS", 5 * 64)
+        predictor = transforms.calibrate(logits[:500], labels[:500], 0.1, "aps", transform=name, seed=4)
+        assert (predictor.n_tuning, predictor.n_calibration) == (125, 375)
+        new, truth = logits[500:], labels[500:]
+        sets = predictor.predict_set(new)
+        inner = predictor.chain[0].apply(new)
+        assert sets == predictor.predictor.predict_set(inner)
+        scores = predictor.scores(new)
+        np.testing.assert_array_equal(sets.mask, scores <= predictor.predictor.threshold)
+        np.testing.assert_array_equal(predictor.scores(new, truth), scores[np.arange(200), truth])
+        np.testing.assert_array_equal(predictor.predict_p(new), predictor.predictor.predict_p(inner))
+        np.testing.assert_array_equal(predictor.predict_set(new[3])[0], sets[3])
+        predictor.save(tmp_path / "p.json", score_table=True)
+        same = transforms.load_predictor(tmp_path / "p.json")
+        assert same == predictor == pickle.loads(pickle.dumps(predictor))
+        assert same.predict_set(new) == sets
+        np.testing.assert_array_equal(same.predict_p(new), predictor.predict_p(new))
+
+
+def test_the_split_is_that_of_held_out_selection(rows):
+    logits, labels = rows
+    predictor = transforms.calibrate(logits, labels, 0.1, "thr", transform="temperature-nll", seed=9)
+    order = ts._core.permutation(9, 400)
+    held, rest = np.sort(order[:100]), np.sort(order[100:])
+    expected = transforms.TemperatureNLL().fit(logits[held], labels[held])
+    assert predictor.chain == (expected,)
+    assert predictor.predictor == ts.calibrate(expected.apply(logits[rest]), labels[rest], 0.1, "thr", seed=9)
+
+
+def test_a_chain_fits_each_on_what_those_before_it_return(rows):
+    logits, labels = rows
+    chain = ["vector-scaling", transforms.EntropySpline(0.2), "confts"]
+    predictor = transforms.calibrate(logits, labels, 0.1, "er-aps", transform=chain)
+    held = np.sort(ts._core.permutation(0, 400)[:100])
+    first = transforms.VectorScaling().fit(logits[held], labels[held])
+    second = transforms.EntropySpline(0.2).fit(first.apply(logits[held]), labels[held])
+    third = transforms.ConfTS(0.1).fit(second.apply(first.apply(logits[held])), labels[held])
+    assert predictor.chain == (first, second, third)
+    assert predictor.predict_set(logits) == predictor.predictor.predict_set(
+        third.apply(second.apply(first.apply(logits)))
+    )
+
+
+def test_fitted_elsewhere_takes_no_tuning(rows):
+    logits, labels = rows
+    found = transforms.TemperatureNLL().fit(logits[:100], labels[:100])
+    ids = np.arange(300)
+    predictor = transforms.calibrate(
+        logits[100:], labels[100:], 0.1, "aps", transform=found, tuning=0, row_ids=ids
+    )
+    assert (predictor.n_tuning, predictor.n_calibration, predictor.chain) == (0, 300, (found,))
+    assert len(predictor.predict_set(logits[100:], row_ids=ids)) == 300
+
+
+N, M = 160, 200
+
+
+def draw(rng):
+    labels = rng.integers(4, size=N + M)
+    logits = rng.normal(size=(N + M, 4)) * rng.gamma(2.0, size=(N + M, 1)) + 1.5 * np.eye(4)[labels]
+    return logits, labels
+
+
+def standard_errors_off(calibrated, draws, n_calibration):
+    """How far the mean number of covered rows is from its law, Beta(k, n + 1 - k) and then binomial."""
+    rng, counts = np.random.default_rng(8), []
+    for i in range(draws):
+        logits, labels = draw(rng)
+        sets = calibrated(logits[:N], labels[:N], i).predict_set(logits[N:])
+        counts.append(sets.covers(labels[N:]).sum())
+    k = ts.conformal_rank(n_calibration, 0.1)
+    law = stats.betabinom(M, k, n_calibration + 1 - k)
+    return (np.mean(counts) - law.mean()) / (law.std() / np.sqrt(draws))
+
+
+def apart(name):
+    return lambda logits, labels, seed: transforms.calibrate(
+        logits, labels, 0.1, "thr", transform=name, seed=seed
+    )
+
+
+class TestCoverage:
+    @pytest.mark.parametrize("name", KINDS)
+    def test_law(self, name):
+        assert abs(standard_errors_off(apart(name), 60, 120)) < 4.5
+
+    @pytest.mark.slow
+    @pytest.mark.timeout(1800)
+    @pytest.mark.parametrize("name", KINDS)
+    def test_law_long(self, name):
+        assert abs(standard_errors_off(apart(name), 2000, 120)) < 4.5
+
+    def test_fitting_on_the_rows_that_calibrate_breaks_it(self):
+        """What the split is for, and that the test above can fail."""
+
+        def together(logits, labels, seed):
+            found = transforms.Isotonic().fit(logits, labels)
+            return transforms.calibrate(logits, labels, 0.1, "thr", transform=found, tuning=0, seed=seed)
+
+        assert standard_errors_off(together, 60, N) < -6
+
+
+Z = np.array([[1.0, 0.0, -1.0], [0.0, 2.0, 0.5], [0.3, 0.1, 0.2], [1.0, 1.0, 0.0]] * 10)
+Y = np.array([0, 1, 2, 0] * 10)
+BAD = np.where(np.arange(120).reshape(40, 3) == 7, np.nan, Z)
+DONE = transforms.VectorScaling().fit(Z, Y)
+
+
+def calibrate(logits=Z, labels=Y, transform="temperature-nll", **options):
+    return transforms.calibrate(logits, labels, 0.4, "aps", transform=transform, **options)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda: calibrate(BAD), ValueError, "found nan at row 2, column 1"),
+        (lambda: transforms.TemperatureNLL().fit(BAD, Y), ValueError, "found nan at row 2, column 1"),
+        (lambda: DONE.apply(BAD), ValueError, "found nan at row 2, column 1"),
+        (lambda: calibrate().predict_set(BAD), ValueError, "found nan at row 2, column 1"),
+        (lambda: calibrate(labels=np.where(Y == 2, 3, Y)), ValueError, "found 3 at row 2"),
+        (lambda: DONE.fit(Z, np.where(Y == 2, 3, Y)), ValueError, "found 3 at row 2"),
+        (lambda: DONE.fit(Z[:1], Y[:1]), ValueError, "at least 2 rows whose label is possible, got 1"),
+        (lambda: DONE.apply(Z[:, :2]), ValueError, "must have 3 labels as in fit, got 2"),
+        (lambda: calibrate().predict_set(Z[:, :2]), ValueError, "must have 3 labels as in calibration"),
+        (lambda: calibrate().predict_set(Z, row_ids=Y), ValueError, "it was without row_ids"),
+        (lambda: calibrate().scores(Z, Y + 2), ValueError, "found 3 at row 1"),
+        (lambda: calibrate(tuning=1.0), ValueError, "tuning must be at least 0 and below 1, got 1.0"),
+        (lambda: calibrate(tuning=0.01), ValueError, "at least 2 rows whose label is possible, got 0"),
+        (lambda: calibrate(tuning=0), ValueError, "must be fitted where tuning is 0"),
+        (lambda: calibrate(transform="platt"), ValueError, "transform must be one of .* got 'platt'"),
+        (lambda: calibrate(transform=[]), TypeError, "transform must be a transform"),
+        (lambda: calibrate(transform=[3]), TypeError, "or a transform, got 3"),
+        (lambda: calibrate(transform=None), TypeError, "got None"),
+        (lambda: transforms.TemperatureNLL(0.0), ValueError, "temperature must be finite and above 0"),
+        (lambda: transforms.ConfTS(0.0), ValueError, "alpha must be strictly between"),
+        (lambda: transforms.ConfTS(rate=-1), ValueError, "rate must be finite and above 0, got -1.0"),
+        (
+            lambda: transforms.ConfTS(0.01).fit(Z, Y),
+            ValueError,
+            "alpha=0.01: a half of them is 20",
+        ),
+        (lambda: transforms.EntropySpline(0.01).fit(Z, Y), ValueError, "more rows for alpha=0.01, got 40"),
+        (lambda: transforms.EntropySpline(score="raps"), ValueError, "score must be 'thr' or 'aps'"),
+        (lambda: transforms.EntropySpline(n_knots=1), ValueError, "n_knots must be at least 2, got 1"),
+        (lambda: transforms.EntropySpline(softness=0), ValueError, "softness must be between"),
+        (lambda: transforms.EntropySpline(knots=(1.0, 1.0), coefficients=(0.0, 0.0)), ValueError, "rising"),
+        (lambda: transforms.VectorScaling(ridge=-1), ValueError, "ridge must be between 0 and 1e9, got -1.0"),
+        (lambda: transforms.VectorScaling(factors=(1.0,)), ValueError, "one each for every label"),
+        (lambda: transforms.Spline(penalty=0), ValueError, "penalty must be between"),
+        (
+            lambda: transforms.TemperatureNLL(1e-4).apply([[1e306, 0.0]]),
+            ValueError,
+            "too large for temperature",
+        ),
+    ],
+)
+def test_refusals(call, error, message):
+    with pytest.raises(error, match=message):
+        call()
