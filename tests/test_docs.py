@@ -35,13 +35,17 @@ PAGES = [
 # Modules whose names users type.
 PUBLIC = [
     "tightset",
+    "tightset.averaged",
     "tightset.comparison",
     "tightset.datasets",
     "tightset.effects",
     "tightset.evaluation",
+    "tightset.family",
     "tightset.metrics",
     "tightset.plot",
     "tightset.report",
+    "tightset.reweighted",
+    "tightset.transforms",
     *(
         f"tightset.integrations.{name}"
         for name in ("crepes", "dask", "dense", "mapie", "puncc", "sklearn", "torchcp")
@@ -64,7 +68,16 @@ def test_docstrings(name):
 
 
 def test_every_public_function_is_documented_with_an_example():
-    for module in (ts, ts.metrics, ts.plot, tightset.report):
+    for module in (
+        ts,
+        ts.averaged,
+        ts.family,
+        ts.metrics,
+        ts.plot,
+        tightset.report,
+        ts.reweighted,
+        ts.transforms,
+    ):
         for name in module.__all__:
             item = getattr(module, name)
             if inspect.isfunction(item):

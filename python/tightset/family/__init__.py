@@ -5,5 +5,7 @@
 
 from tightset.family.block_predictor import BlockPredictor
 from tightset.family.documents import load
+from tightset.family.rule_predictor import RuleCandidate, RulePredictor
+from tightset.family.rules import Averaged, Reweighted
 
-__all__ = ["BlockPredictor", "load"]
+__all__ = ["Averaged", "BlockPredictor", "Reweighted", "RuleCandidate", "RulePredictor", "load"]

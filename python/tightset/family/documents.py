@@ -18,39 +18,20 @@ from tightset import _core
 from tightset._inputs import as_alpha, as_flag, as_integer, as_seed
 from tightset.artefact import read_bounded
 from tightset.canonical import digest, parse
-
-# One definition of what a number, a list of them and a text are in a document.
-from tightset.document import _check_fields as check_fields
-from tightset.document import _list as listed
-from tightset.document import _number as number
-from tightset.document import _number_document as number_document
-from tightset.document import _packed as packed
-from tightset.document import _score as score
-from tightset.document import _score_document as score_document
-from tightset.document import _shown as shown
-from tightset.document import _text as text_of
-from tightset.document import _unpacked as unpacked
+from tightset.document_fields import (
+    as_float,
+    as_list,
+    as_text,
+    check_fields,
+    number_document,
+    packed,
+    shown,
+    unpacked,
+)
 from tightset.whole_files import written
 
 if TYPE_CHECKING:
     from tightset.family.block_predictor import BlockPredictor
-
-__all__ = [
-    "check_fields",
-    "dumps",
-    "listed",
-    "load",
-    "loads",
-    "number",
-    "number_document",
-    "packed",
-    "save",
-    "score",
-    "score_document",
-    "shown",
-    "text_of",
-    "unpacked",
-]
 
 VERSION = 1
 
@@ -137,8 +118,8 @@ def _predictor(document: dict[str, Any], kind: type[BlockPredictor]) -> BlockPre
     if document["generator"] != _core.GENERATOR:
         message = f"its generator is {shown(document['generator'])}; this version has {_core.GENERATOR!r}"
         raise ValueError(message)
-    text_of(document["tightset"], "tightset")
-    alpha = as_alpha(number(document["alpha"], "alpha"))
+    as_text(document["tightset"], "tightset")
+    alpha = as_alpha(as_float(document["alpha"], "alpha"))
     n = as_integer(document["n_calibration"], "n_calibration", 1)
     rank = as_integer(document["rank"], "rank", 1)
     if rank != _core.conformal_rank(n, alpha):
@@ -161,7 +142,7 @@ def _predictor(document: dict[str, Any], kind: type[BlockPredictor]) -> BlockPre
 
 
 def _score_table(document: Any, n: int) -> NDArray[np.float64]:
-    rows = [unpacked(row, "calibration_scores") for row in listed(document, "calibration_scores")]
+    rows = [unpacked(row, "calibration_scores") for row in as_list(document, "calibration_scores")]
     if any(len(row) != n for row in rows):
         message = f"calibration_scores must hold {n} numbers for each candidate"
         raise ValueError(message)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tightset._inputs import ArrayLike, as_integer, as_labels, as_row_values
-from tightset.family import documents
+from tightset.document_fields import as_float, as_list, check_fields, number_document, packed, shown, unpacked
 from tightset.family.block_predictor import BlockPredictor
 from tightset.family.block_rows import Block
 from tightset.family.rules import Reweighted, Rule, rule_from_document
@@ -160,12 +160,12 @@ class RulePredictor(BlockPredictor):
     @classmethod
     def from_parameters(cls, document: Any, **shared: Any) -> Self:
         """Return the predictor of a document's parameters."""
-        documents.check_fields(document, "parameters", ("selection", "considered", "candidates"))
+        check_fields(document, "parameters", ("selection", "considered", "candidates"))
         selection = document["selection"]
         if selection is not None and selection not in get_args(RuleSelection):
-            message = f"selection must be 'modsel', 'held-out' or null, got {documents.shown(selection)}"
+            message = f"selection must be 'modsel', 'held-out' or null, got {shown(selection)}"
             raise ValueError(message)
-        listed = documents.listed(document["candidates"], "candidates")
+        listed = as_list(document["candidates"], "candidates")
         return cls(
             candidates=tuple(_candidate(part) for part in listed),
             selection=selection,
@@ -224,24 +224,24 @@ def checked_given(rules: Sequence[Rule], given: ArrayLike | None, n_rows: int) -
 def _candidate_document(candidate: RuleCandidate) -> dict[str, Any]:
     document: dict[str, Any] = {
         "rule": candidate.rule.to_document(),
-        "threshold": documents.number_document(candidate.threshold),
+        "threshold": number_document(candidate.threshold),
     }
     if candidate.lo is not None:
-        document["lo"] = documents.number_document(candidate.lo)
+        document["lo"] = number_document(candidate.lo)
         document["pairs_at_lo"] = candidate.pairs_at_lo
-        document["between"] = documents.packed(np.array(candidate.between))
+        document["between"] = packed(np.array(candidate.between))
     return document
 
 
 def _candidate(document: Any) -> RuleCandidate:
     bracket = ("lo", "pairs_at_lo", "between") if isinstance(document, dict) and "lo" in document else ()
-    documents.check_fields(document, "a candidate", ("rule", "threshold", *bracket))
+    check_fields(document, "a candidate", ("rule", "threshold", *bracket))
     rule = rule_from_document(document["rule"])
-    threshold = documents.number(document["threshold"], "threshold")
+    threshold = as_float(document["threshold"], "threshold")
     if not bracket:
         return RuleCandidate(rule, threshold)
-    lo = documents.number(document["lo"], "lo")
-    between = tuple(documents.unpacked(document["between"], "between").tolist())
+    lo = as_float(document["lo"], "lo")
+    between = tuple(unpacked(document["between"], "between").tolist())
     if any(a > b for a, b in pairwise((lo, *between, threshold))) or lo in between:
         message = f"the scores between {lo} and {threshold} are not sorted"
         raise ValueError(message)

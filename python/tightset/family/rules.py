@@ -20,7 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tightset._inputs import as_number
-from tightset.family import documents
+from tightset.document_fields import as_float, as_list, as_text, check_fields, number_document, shown
+from tightset.document_recipes import as_scoring, scoring_document
 from tightset.family.block_rows import Block
 from tightset.scores import APS, MIXED, Score, Scoring, as_score
 
@@ -121,21 +122,21 @@ class Reweighted:
         """Return the rule as JSON holds it."""
         return {
             "kind": self.kind,
-            "score": documents.score_document(self.score),
+            "score": scoring_document(Scoring(self.score))["score"],
             "divide_by": self.divide_by,
-            "gamma": documents.number_document(self.gamma),
-            "tau": documents.number_document(self.tau),
+            "gamma": number_document(self.gamma),
+            "tau": number_document(self.tau),
         }
 
     @staticmethod
     def from_document(document: Any) -> Reweighted:
         """Return the rule that JSON holds."""
-        documents.check_fields(document, "a rule", ("kind", "score", "divide_by", "gamma", "tau"))
+        check_fields(document, "a rule", ("kind", "score", "divide_by", "gamma", "tau"))
         return Reweighted(
-            documents.score(document["score"]),
-            documents.text_of(document["divide_by"], "divide_by"),  # type: ignore[arg-type]
-            documents.number(document["gamma"], "gamma"),
-            documents.number(document["tau"], "tau"),
+            _score(document["score"]),
+            as_text(document["divide_by"], "divide_by"),  # type: ignore[arg-type]
+            as_float(document["gamma"], "gamma"),
+            as_float(document["tau"], "tau"),
         )
 
     def __str__(self) -> str:
@@ -189,25 +190,27 @@ class Averaged:
         """Return the rule as JSON holds it."""
         return {
             "kind": self.kind,
-            "scores": [documents.score_document(score) for score in self.scores_of],
-            "weights": [documents.number_document(weight) for weight in self.weights],
+            "scores": [scoring_document(Scoring(score))["score"] for score in self.scores_of],
+            "weights": [number_document(weight) for weight in self.weights],
         }
 
     @staticmethod
     def from_document(document: Any) -> Averaged:
         """Return the rule that JSON holds."""
-        documents.check_fields(document, "a rule", ("kind", "scores", "weights"))
+        check_fields(document, "a rule", ("kind", "scores", "weights"))
         return Averaged(
-            tuple(documents.score(score) for score in documents.listed(document["scores"], "scores")),
-            tuple(
-                documents.number(weight, "weights")
-                for weight in documents.listed(document["weights"], "weights")
-            ),
+            tuple(_score(score) for score in as_list(document["scores"], "scores")),
+            tuple(as_float(weight, "weights") for weight in as_list(document["weights"], "weights")),
         )
 
     def __str__(self) -> str:
         parts = zip(self.weights, self.scores_of, strict=True)
         return " + ".join(f"{weight:g} {score.name}" for weight, score in parts if weight > 0)
+
+
+def _score(document: Any) -> Score:
+    plain = scoring_document(Scoring(APS()))
+    return as_scoring({**plain, "score": document}).score
 
 
 Rule: TypeAlias = Reweighted | Averaged
@@ -219,6 +222,6 @@ def rule_from_document(document: Any) -> Rule:
     """Return the rule that JSON holds, of whichever kind."""
     kind = document.get("kind") if isinstance(document, dict) else None
     if kind not in _KINDS:
-        message = f"a rule must be of kind {' or '.join(map(repr, _KINDS))}, got {documents.shown(kind)}"
+        message = f"a rule must be of kind {' or '.join(map(repr, _KINDS))}, got {shown(kind)}"
         raise ValueError(message)
     return _KINDS[kind].from_document(document)

@@ -231,22 +231,18 @@ def _tails(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return log((1 - U) f_r + sum of f after r), and the mean scaled gap under those weights, for each rank.
 
-    `share` is log(1 - U). From the last rank to the first, so that nothing is subtracted.
+    `share` is log(1 - U). In logarithms, which gaps have since none is below 0: nothing underflows.
     """
-    tail, mean = np.empty_like(log_f), np.empty_like(log_f)
-    beyond, beyond_mean = np.full(len(log_f), -np.inf), np.zeros(len(log_f))
-    for r in range(log_f.shape[1] - 1, -1, -1):
-        own, gap = log_f[:, r], scaled[:, r]
-        tail[:, r], mean[:, r] = _joined(own + share, gap, beyond, beyond_mean)
-        beyond, beyond_mean = _joined(own, gap, beyond, beyond_mean)
-    return tail, mean
+    possible = ~np.isneginf(log_f)
+    with np.errstate(divide="ignore"):
+        log_moment = np.where(possible, log_f + np.log(np.where(possible, scaled, 1.0)), -np.inf)
+    tail = np.logaddexp(log_f + share[:, np.newaxis], _after(log_f))
+    moment = np.logaddexp(log_moment + share[:, np.newaxis], _after(log_moment))
+    return tail, np.exp(np.where(np.isneginf(tail), -np.inf, moment) - np.where(np.isneginf(tail), 0.0, tail))
 
 
-def _joined(
-    log_a: NDArray[np.float64], a: NDArray[np.float64], log_b: NDArray[np.float64], b: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the logarithm of two masses together, and the mean of their values a and b."""
-    total = np.logaddexp(log_a, log_b)
-    possible = ~np.isneginf(total)
-    first = np.exp(np.where(possible, log_a, -np.inf) - np.where(possible, total, 0.0))
-    return total, np.where(first > 0, first * np.where(first > 0, a, 0.0), 0.0) + (1.0 - first) * b
+def _after(logs: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the logarithm of the sum of what stands after each place of its row."""
+    found = np.full(logs.shape, -np.inf)
+    found[:, :-1] = np.logaddexp.accumulate(logs[:, :0:-1], axis=1)[:, ::-1]
+    return found

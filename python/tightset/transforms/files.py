@@ -8,6 +8,7 @@ from typing import Any
 
 from tightset import _core
 from tightset.artefact import read_bounded
+from tightset.document_fields import as_list, check_fields, shown
 from tightset.family import documents
 from tightset.transforms.entropy_spline import EntropySpline
 from tightset.transforms.one_vs_rest import Isotonic, Spline
@@ -32,10 +33,10 @@ def chain_document(chain: Sequence[Transform]) -> list[dict[str, Any]]:
 def chain_from_document(document: Any) -> tuple[Transform, ...]:
     """Return the transforms that JSON holds."""
     found = []
-    for part in documents.listed(document, "transforms"):
+    for part in as_list(document, "transforms"):
         kind = part.get("kind") if isinstance(part, dict) else None
         if kind not in KINDS:
-            message = f"a transform must be one of {', '.join(KINDS)}, got {documents.shown(kind)}"
+            message = f"a transform must be one of {', '.join(KINDS)}, got {shown(kind)}"
             raise ValueError(message)
         found.append(KINDS[kind].from_document(part))
     return tuple(found)
@@ -74,7 +75,7 @@ def load(path: str | os.PathLike[str], *, max_bytes: int = 2**26) -> Transform:
     try:
         document = documents.opened(read_bounded(path, max_bytes), (FORMAT,), VERSION)
         fields = ("format", "format_version", "tightset", "transforms", "sha256")
-        documents.check_fields(document, "the document", fields)
+        check_fields(document, "the document", fields)
         (found,) = chain_from_document(document["transforms"])
     except (TypeError, ValueError, RecursionError) as error:
         message = f"{path} is not a valid transform: {error}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,9 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tightset import _core
-from tightset._inputs import ArrayLike, as_flag, as_integer, as_labels, as_logits
+from tightset._inputs import ArrayLike, as_flag, as_integer, as_labels, as_logits, as_row_ids
 from tightset.artefact import read_bounded
 from tightset.document import from_document
+from tightset.document_fields import check_fields
 from tightset.family import documents
 from tightset.predictor import Predictor
 from tightset.sets import PredictionSets
@@ -130,11 +131,13 @@ class TransformedPredictor:
             found.append(self.predictor.scores(rows, part, row_ids=ids, n_threads=n_threads))
         return np.concatenate([np.zeros(0), *found])
 
-    def _transformed(self, logits: ArrayLike, row_ids: ArrayLike | None) -> Any:
+    def _transformed(
+        self, logits: ArrayLike, row_ids: ArrayLike | None
+    ) -> Iterator[tuple[NDArray[np.float64], NDArray[np.uint64] | None]]:
         """Yield transformed rows and their ids, a block at a time, after all rows were looked at."""
         array = as_logits(logits, n_labels=self.n_labels, one_row=True)
         _core.uncertainty(array, "entropy", probabilities=self.probabilities)
-        ids = self.predictor._row_ids(row_ids, len(array))
+        ids = as_row_ids(row_ids, len(array))  # the predictor knows whether it needs them
         for place in row_blocks(array):
             rows = transformed(self.chain, array[place], probabilities=self.probabilities, first=place.start)
             yield rows, None if ids is None else ids[place]
@@ -186,7 +189,7 @@ def loads(text: str | bytes, name: str = "this") -> TransformedPredictor:
     )
     try:
         document = documents.opened(text, (FORMAT,), VERSION)
-        documents.check_fields(document, "the document", fields)
+        check_fields(document, "the document", fields)
         predictor = from_document(document["predictor"])
         chain = chain_from_document(document["transforms"])
         for transform in chain:

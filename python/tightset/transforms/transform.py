@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from tightset import _core
 from tightset._inputs import ArrayLike, as_flag, as_floats, as_labels, as_logits
-from tightset.family import documents
+from tightset.document_fields import as_float, check_fields, number_document, packed, unpacked
 
 _BLOCK_CELLS = 2**18
 
@@ -127,7 +127,7 @@ class Transform(ABC):
     def from_document(cls, document: Any) -> Self:
         """Return the transform that JSON holds."""
         names = [f.name for f in fields(cls)]
-        documents.check_fields(document, "a transform", ("kind", *names))
+        check_fields(document, "a transform", ("kind", *names))
         found = cls(**{name: _value(document[name], name) for name in names})
         if not found.is_fitted:
             message = f"{found.kind} is not fitted"
@@ -143,11 +143,11 @@ class Transform(ABC):
 
 def _value_document(value: Any) -> Any:
     if isinstance(value, float):
-        return documents.number_document(value)
+        return number_document(value)
     if isinstance(value, tuple):
         if value and isinstance(value[0], tuple):
             return [_value_document(part) for part in value]
-        return {"numbers": documents.packed(np.array(value, dtype=np.float64))}
+        return {"numbers": packed(np.array(value, dtype=np.float64))}
     return value
 
 
@@ -156,8 +156,8 @@ def _value(document: Any, name: str) -> Any:
         return tuple(_value(part, name) for part in document)
     if isinstance(document, dict):
         if set(document) == {"numbers"}:
-            return tuple(documents.unpacked(document["numbers"], name).tolist())
-        return documents.number(document, name)
+            return tuple(unpacked(document["numbers"], name).tolist())
+        return as_float(document, name)
     return document
 
 
