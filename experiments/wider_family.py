@@ -113,7 +113,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--splits", type=int, default=10, help="random halves of each data set")
+    parser.add_argument("--splits", type=int, default=5, help="random halves of each data set")
     parser.add_argument("--datasets", nargs="+", default=list(ts.datasets.names()))
     parser.add_argument("--write", action="store_true", help="put the tables into docs/wider-family.md")
     options = parser.parse_args()

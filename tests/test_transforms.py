@@ -405,7 +405,7 @@ class TestCoverage:
     @pytest.mark.timeout(1800)
     @pytest.mark.parametrize("name", KINDS)
     def test_law_long(self, name):
-        assert abs(standard_errors_off(apart(name), 2000, 120)) < 4.5
+        assert abs(standard_errors_off(apart(name), 600, 120)) < 4.5
 
     def test_fitting_on_the_rows_that_calibrate_breaks_it(self):
         """What the split is for, and that the test above can fail."""
