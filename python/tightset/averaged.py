@@ -55,7 +55,8 @@ def calibrate(
         Weights to select from, each with one for every score, at least 0 and of sum 1; by default
         `simplex_grid`, all multiples of ``1 / steps``.
     steps
-        Fineness of the grid: 66 weights of three scores with 10.
+        Fineness of the grid: 66 weights of three scores with 10. Calibration holds 8 bytes for each row and
+        weight.
     selection
         ``"modsel"`` selects on all rows, ``"held-out"`` on a quarter of them.
     seed, row_ids, probabilities, n_threads

@@ -72,6 +72,19 @@ class Block:
             ),
         )
 
+    def label_scores(self, scoring: Scoring, labels: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return the ranked score of one label a row, shape (b,): the same bits as among those of all."""
+        return _core.label_scores(
+            self.rows,
+            labels,
+            [scoring.core],
+            ranked=True,
+            seed=self.seed,
+            row_ids=self.row_ids,
+            probabilities=self.probabilities,
+            n_threads=self.n_threads,
+        ).reshape(-1)
+
     def entropy(self) -> NDArray[np.float64]:
         """Return the entropy of each row."""
         return _core.uncertainty(

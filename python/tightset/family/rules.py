@@ -48,9 +48,8 @@ def softplus_energy(block: Block, tau: float) -> NDArray[np.float64]:
     The sum is that of the core, through ``-log f`` of the top label, so that it does not depend on the batch.
     """
     top = block.top_labels()
-    rows = np.arange(len(block))
-    surprise = block.scores(Scoring(MIXED(0.0), None, tau), ranked=True)[rows, top]
-    energy = block.logits()[rows, top] + tau * surprise
+    surprise = block.label_scores(Scoring(MIXED(0.0), None, tau), top)
+    energy = block.logits()[np.arange(len(block)), top] + tau * surprise
     return np.maximum(energy, 0.0) + np.log1p(np.exp(-np.abs(energy)))
 
 
