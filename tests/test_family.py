@@ -268,7 +268,7 @@ class TestCoverage:
     @pytest.mark.timeout(900)
     @pytest.mark.parametrize("selection", ["modsel", "held-out"])
     def test_selection_is_exact_long(self, selection):
-        assert abs(self.selected(selection, 3000)) < 4.5
+        assert abs(self.selected(selection, 1500)) < 4.5
 
 
 class TestSelection:
