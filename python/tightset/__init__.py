@@ -33,7 +33,7 @@ from tightset.uncertainty import entropy, gini, margin, softmax
 from tightset.warning_kinds import ProbabilitiesWarning, SmallCalibrationWarning
 
 if TYPE_CHECKING:
-    from tightset import datasets, metrics
+    from tightset import datasets, graphs, localised, metrics
     from tightset import plot as plot
     from tightset.streaming import Calibration, calibrate_stream
 
@@ -65,8 +65,10 @@ __all__ = [
     "entropy",
     "get_num_threads",
     "gini",
+    "graphs",
     "label_scores",
     "load",
+    "localised",
     "margin",
     "metrics",
     "ranks",
@@ -76,7 +78,7 @@ __all__ = [
 
 
 # Imported by those who use them; plot is not in __all__, for a star must not need matplotlib.
-_IMPORTED_ON_USE = ("datasets", "metrics", "plot")
+_IMPORTED_ON_USE = ("datasets", "graphs", "localised", "metrics", "plot")
 
 
 def __getattr__(name: str) -> Any:
