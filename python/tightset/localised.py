@@ -9,6 +9,8 @@ itself does not. The new row's own weight stands on an infinite score.
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
@@ -29,11 +31,12 @@ from tightset._inputs import (
     as_seed,
     warn_if_probabilities,
 )
-from tightset.calibration import warn_if_unbounded
+from tightset.bandwidth import auto_bandwidth
 from tightset.quantile import conformal_rank
-from tightset.row_draws import in_unit_ball, normals, row_keys
+from tightset.row_draws import in_unit_ball, normals, row_keys, uniforms
 from tightset.scores import ReweightLike, ScoreLike, Scoring
 from tightset.sets import PredictionSets
+from tightset.warning_kinds import SmallCalibrationWarning
 
 Kernel = Literal["gaussian", "box"]
 
@@ -42,9 +45,6 @@ _BLOCK = 2**22
 
 _MOST_SLICE = 1000
 """Rows that a bandwidth is chosen on, at most: more would not change it by much."""
-
-_EFFECTIVE_ROWS = 10.0
-"""A bandwidth is chosen for this number, divided by alpha, of effective rows; see `_auto_bandwidth`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +140,50 @@ class LocalisedPredictor:
         _, where, ids = self._rows(logits, features, row_ids)
         return self._thresholds(where, ids)
 
+    def predict_p(
+        self,
+        logits: ArrayLike,
+        features: ArrayLike | None = None,
+        *,
+        smoothed: bool = False,
+        row_ids: ArrayLike | None = None,
+    ) -> NDArray[np.float64]:
+        """Return the local p-value of every label, shape (n, K): it is in the set when this is above alpha.
+
+        For a row exchangeable with the calibration rows, the p-value of its label is at most t with
+        probability at most t, for every t; with `smoothed`, exactly t. That is for one draw.
+
+        Parameters
+        ----------
+        logits, features, row_ids
+            As in `predict_set`.
+        smoothed
+            Whether the row's own weight, and that of ties, counts in part, by a number that the row and the
+            seed determine.
+        """
+        array, where, ids = self._rows(logits, features, row_ids)
+        is_smoothed = as_flag(smoothed, "smoothed")
+        scores = _core.all_scores(
+            array,
+            self.scoring.core,
+            ranked=True,
+            seed=self.seed,
+            row_ids=ids,
+            probabilities=self.probabilities,
+        )
+        out = np.empty(scores.shape)
+        for part, keys, cumulative, total in self._cumulative_weights(where, ids):
+            below = np.concatenate([np.zeros((len(total), 1)), cumulative], axis=1)
+            first, after = (
+                np.searchsorted(self.calibration_scores, scores[part], side) for side in ("left", "right")
+            )
+            found = total[:, np.newaxis] - np.take_along_axis(below, first, axis=1)
+            if is_smoothed:
+                above = cumulative[:, -1:] - np.take_along_axis(below, after, axis=1)
+                found = above + uniforms(keys)[:, np.newaxis] * (found - above)
+            out[part] = found / total[:, np.newaxis]
+        return out
+
     def _rows(
         self, logits: ArrayLike, features: ArrayLike | None, row_ids: ArrayLike | None
     ) -> tuple[NDArray[Any], NDArray[np.float64], NDArray[np.uint64] | None]:
@@ -162,83 +206,62 @@ class LocalisedPredictor:
     def _thresholds(self, where: NDArray[np.float64], ids: NDArray[np.uint64] | None) -> NDArray[np.float64]:
         out = np.empty(len(where))
         scores = np.append(self.calibration_scores, np.inf)
-        cutoffs = 0.5 * np.einsum("ij,ij->i", self.calibration_features, self.calibration_features)
+        for part, _, cumulative, total in self._cumulative_weights(where, ids):
+            if self.kernel == "box" and self.draws == 1:
+                # Weights are counts: the conformal rank among the rows in the box, in integers.
+                counts, which = np.unique(total.astype(np.int64) - 1, return_inverse=True)
+                needed = np.array([float(conformal_rank(int(n), self.alpha)) for n in counts])[which]
+            else:
+                needed = (1.0 - self.alpha) * total
+            out[part] = scores[(cumulative < needed[:, np.newaxis]).sum(axis=1)]
+        return out
+
+    def _cumulative_weights(
+        self, where: NDArray[np.float64], ids: NDArray[np.uint64] | None
+    ) -> Iterator[tuple[slice, NDArray[np.uint64], NDArray[np.float64], NDArray[np.float64]]]:
+        """Yield rows, their keys, cumulative weights of the calibration rows by score, and the whole weight.
+
+        With several draws these are the sums of the normalised weights: the p-value of a score s is the
+        weight of the new row and of calibration rows with scores of at least s, so the mean of the
+        p-values has the mean weights.
+        """
+        halves = 0.5 * np.einsum("ij,ij->i", self.calibration_features, self.calibration_features)
         size = max(1, _BLOCK // self.n_calibration)
         for start in range(0, len(where), size):
             part = slice(start, start + size)
             keys = row_keys(where[part], self.seed, None if ids is None else ids[part])
             new = (where[part] - self._centre) / self.bandwidth
-            if self.kernel == "box" and self.draws == 1:
-                places = self._box_places(self._in_box(new, keys, 0, cutoffs))
-            else:
-                places = self._weighted_places(new, keys, cutoffs)
-            out[part] = scores[places]
-        return out
-
-    def _box_places(self, inside: NDArray[np.bool_]) -> NDArray[np.int64]:
-        """Return the place of the conformal rank among the rows in the box: in integers, as in a split."""
-        counts = np.cumsum(inside, axis=1, dtype=np.int32)
-        rows_in_box = counts[:, -1]
-        distinct, which = np.unique(rows_in_box, return_inverse=True)
-        ranks = np.array([conformal_rank(int(n), self.alpha) for n in distinct])[which]
-        places: NDArray[np.int64] = (counts < ranks[:, np.newaxis]).sum(axis=1)
-        return places
-
-    def _weighted_places(
-        self, new: NDArray[np.float64], keys: NDArray[np.uint64], cutoffs: NDArray[np.float64]
-    ) -> NDArray[np.int64]:
-        """Return the place of the weighted quantile: the mean of the p-values over draws, at alpha.
-
-        A draw's p-value of a score s is the weight of the new row and of calibration rows with scores of at
-        least s, so its mean over draws has the mean weights.
-        """
-        weights, total = self._weights(new, keys, 0, cutoffs)
-        if self.draws > 1:
-            weights /= total[:, np.newaxis]
-            for draw in range(1, self.draws):
-                more, total = self._weights(new, keys, draw, cutoffs)
-                more /= total[:, np.newaxis]
-                weights += more
-            total = np.full(len(new), float(self.draws))
-        np.cumsum(weights, axis=1, out=weights)
-        places: NDArray[np.int64] = (weights < ((1.0 - self.alpha) * total)[:, np.newaxis]).sum(axis=1)
-        return places
+            weights, total = self._weights(new, keys, 0, halves)
+            if self.draws > 1:
+                weights /= total[:, np.newaxis]
+                for draw in range(1, self.draws):
+                    more, total = self._weights(new, keys, draw, halves)
+                    more /= total[:, np.newaxis]
+                    weights += more
+                total = np.full(len(new), float(self.draws))
+            yield part, keys, np.cumsum(weights, axis=1, out=weights), total
 
     def _weights(
-        self,
-        new: NDArray[np.float64],
-        keys: NDArray[np.uint64],
-        draw: int,
-        cutoffs: NDArray[np.float64],
+        self, new: NDArray[np.float64], keys: NDArray[np.uint64], draw: int, halves: NDArray[np.float64]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return weights of the calibration rows, shape (block, n), and their sum with the new row's."""
+        """Return weights of the calibration rows, shape (block, n), and their sum with the new row's own."""
         if self.kernel == "box":
-            inside = self._in_box(new, keys, draw, cutoffs).astype(np.float64)
+            moved = new + in_unit_ball(keys, new.shape[1], draw)
+            # |x_i - x~|^2 <= 1, halved.
+            least = 0.5 * np.einsum("ij,ij->i", moved, moved) - 0.5
+            products = moved @ self.calibration_features.T
+            products -= halves
+            inside = (products >= least[:, np.newaxis]).astype(np.float64)
             return inside, inside.sum(axis=1) + 1.0
         shift = normals(keys, new.shape[1], draw)
         # log H(x_i, x~) = -|x_i - x~|^2 / 2; with |x~|^2 / 2 added to all, one matrix product is left.
         logs = (new + shift) @ self.calibration_features.T
-        logs -= cutoffs
+        logs -= halves
         own = 0.5 * np.einsum("ij,ij->i", new, new) + np.einsum("ij,ij->i", new, shift)
         top = np.maximum(own, logs.max(axis=1))
         logs -= top[:, np.newaxis]
         weights = np.exp(logs, out=logs)
         return weights, weights.sum(axis=1) + np.exp(own - top)
-
-    def _in_box(
-        self,
-        new: NDArray[np.float64],
-        keys: NDArray[np.uint64],
-        draw: int,
-        cutoffs: NDArray[np.float64],
-    ) -> NDArray[np.bool_]:
-        moved = new + in_unit_ball(keys, new.shape[1], draw)
-        products = moved @ self.calibration_features.T
-        products -= cutoffs
-        # |x_i - x~|^2 <= 1, halved.
-        least = 0.5 * np.einsum("ij,ij->i", moved, moved) - 0.5
-        inside: NDArray[np.bool_] = products >= least[:, np.newaxis]
-        return inside
 
 
 def calibrate(
@@ -334,7 +357,7 @@ def calibrate(
         order = _core.permutation(key, len(array))
         n_slice = min(len(array) // 4, _MOST_SLICE)
         kept = np.sort(order[n_slice:])
-        width = _auto_bandwidth(where[order[:n_slice]], kernel, level, len(kept), key)
+        width = auto_bandwidth(where[order[:n_slice]], kernel, level, len(kept), key)
     else:
         width = as_number(bandwidth, "bandwidth")
         if not 0.0 < width < np.inf:
@@ -350,12 +373,9 @@ def calibrate(
         rows=kept,
         probabilities=is_probabilities,
     )[0]
-    rank = conformal_rank(len(kept), level)
-    worst = np.inf if rank > len(kept) else float(np.partition(scores, rank - 1)[rank - 1])
-    impossible = int(np.isposinf(scores).sum())
-    warn_if_unbounded(
-        level, rank, len(kept), worst, impossible=impossible, spent=len(array) - len(kept), stacklevel=3
-    )
+    if conformal_rank(len(kept), level) > len(kept):
+        message = f"{len(kept)} rows are too few for alpha={level}: most sets will hold all labels"
+        warnings.warn(message, SmallCalibrationWarning, stacklevel=2)
     # Distances do not change with the centre; the rounding of the products does.
     centre = where[kept].mean(axis=0)
     order = np.argsort(scores, kind="stable")
@@ -383,53 +403,3 @@ def calibrate(
 def _embedding(logits: NDArray[Any], *, probabilities: bool) -> NDArray[np.float64]:
     softmax = _core.softmax(logits, gamma=0.0, power=0.0, temperature=1.0, probabilities=probabilities)
     return np.sqrt(softmax.astype(np.float64, copy=False))
-
-
-def _auto_bandwidth(
-    where: NDArray[np.float64], kernel: Kernel, alpha: float, n_calibration: int, seed: int
-) -> float:
-    """Return the smallest bandwidth at which a tenth of the rows has fewer effective rows than wanted.
-
-    With weights w in units of the row's own, that number is (1 + sum w)^2 / (1 + sum w^2): 1 where a row is
-    alone, n + 1 where all weigh the same. Its growth with the bandwidth is taken for monotone.
-    """
-    n = len(where)
-    if n < 2:
-        message = f"bandwidth='auto' needs at least 8 rows, a quarter of them for itself, got {4 * n}"
-        raise ValueError(message)
-    keys = row_keys(where, seed, None)
-    draw = normals if kernel == "gaussian" else in_unit_ball
-    shift = draw(keys, where.shape[1])
-    centred = where - where.mean(axis=0)
-    norms = np.einsum("ij,ij->i", centred, centred)
-    squares = np.maximum(norms[:, np.newaxis] + norms - 2.0 * centred @ centred.T, 0.0)
-    along = shift @ centred.T
-    along -= np.diagonal(along).copy()[:, np.newaxis]
-    lengths = np.einsum("ij,ij->i", shift, shift)[:, np.newaxis]
-    others = ~np.eye(n, dtype=np.bool_)
-    spread = float(squares.max())
-    if spread == 0.0:
-        return 1.0
-    wanted = min(_EFFECTIVE_ROWS / alpha, (n_calibration + 1) / 2)
-    scale = n_calibration / (n - 1)
-
-    def effective_rows(width: float) -> float:
-        if kernel == "box":
-            weights = (squares - 2.0 * width * along <= width**2 * (1.0 - lengths)).astype(np.float64)
-        else:
-            weights = np.exp(np.minimum(along / width - squares / (2.0 * width**2), 300.0))
-        weights *= others
-        first, second = weights.sum(axis=1), np.einsum("ij,ij->i", weights, weights)
-        found = (1.0 + scale * first) ** 2 / (1.0 + scale * second)
-        return float(np.quantile(found, 0.1))
-
-    # At a hundred times the largest distance all weigh the same.
-    high = 100.0 * float(np.sqrt(spread))
-    low = 1e-7 * high
-    for _ in range(20):
-        middle = float(np.sqrt(low * high))
-        if effective_rows(middle) < wanted:
-            low = middle
-        else:
-            high = middle
-    return high

@@ -48,6 +48,11 @@ def in_unit_ball(keys: NDArray[np.uint64], n_columns: int, draw: int = 0) -> NDA
     return towards * u ** (1.0 / n_columns)
 
 
+def uniforms(keys: NDArray[np.uint64]) -> NDArray[np.float64]:
+    """Return a number strictly between 0 and 1 for each row, independent of the vectors."""
+    return _uniforms(keys ^ _FIRST, 1, 0)[:, 0]
+
+
 def _uniforms(keys: NDArray[np.uint64], n_columns: int, draw: int) -> NDArray[np.float64]:
     """Return numbers strictly between 0 and 1."""
     counters = np.arange(n_columns, dtype=np.uint64) + np.uint64(draw << 32)
