@@ -78,30 +78,30 @@ def similarity_graph(features: ArrayLike, k: int = 20) -> csr_array:
     return found
 
 
-def as_adjacency(graph: Any, n_nodes: int) -> csr_array:
+def as_adjacency(graph: Any, n_nodes: int, name: str = "graph") -> csr_array:
     """Return the weights of each node's neighbours, shape (n, n), from any form that `daps` takes."""
     sparse = _sparse()
-    if sparse.issparse(graph):
+    if is_sparse(graph):
         if graph.shape != (n_nodes, n_nodes):
-            message = f"graph must have shape ({n_nodes}, {n_nodes}), a row for each node, got {graph.shape}"
+            message = f"{name} must have shape ({n_nodes}, {n_nodes}), a row for each node, got {graph.shape}"
             raise ValueError(message)
         if graph.dtype.kind not in "fiub":
-            message = f"graph must have real weights, got dtype {graph.dtype}"
+            message = f"{name} must have real weights, got dtype {graph.dtype}"
             raise TypeError(message)
         found = sparse.csr_array(graph, dtype=np.float64, copy=True)
     else:
-        edges = as_array(graph, "graph")
+        edges = as_array(graph, name)
         if edges.ndim != 2 or len(edges) != 2:
-            message = f"graph must be a sparse array or edges of shape (2, m), got shape {edges.shape}"
+            message = f"{name} must be a sparse array or edges of shape (2, m), got shape {edges.shape}"
             raise ValueError(message)
         if edges.size and edges.dtype.kind not in "iu":
-            message = f"graph must be edges between numbered nodes, got dtype {edges.dtype}"
+            message = f"{name} must be edges between numbered nodes, got dtype {edges.dtype}"
             raise TypeError(message)
         outside = (edges < 0) | (edges >= n_nodes)
         if outside.any():
             place = int(outside.any(axis=0).argmax())
             message = (
-                f"graph must join nodes from 0 to {n_nodes - 1}: edge {place} is {edges[:, place].tolist()}"
+                f"{name} must join nodes from 0 to {n_nodes - 1}: edge {place} is {edges[:, place].tolist()}"
             )
             raise ValueError(message)
         ends = edges.astype(np.int64)
@@ -109,7 +109,7 @@ def as_adjacency(graph: Any, n_nodes: int) -> csr_array:
     found.sum_duplicates()
     if not (found.data >= 0.0).all() or np.isinf(found.data).any():
         bad = found.data[~((found.data >= 0.0) & (found.data < np.inf))][0]
-        message = f"graph must have weights that are finite and not negative, found {bad}"
+        message = f"{name} must have weights that are finite and not negative, found {bad}"
         raise ValueError(message)
     found.eliminate_zeros()
     return found
@@ -123,6 +123,11 @@ def means_over(values: NDArray[np.float64], graph: csr_array) -> NDArray[np.floa
     means /= np.where(alone, 1.0, weights)[:, np.newaxis]
     means[alone] = values[alone]
     return means
+
+
+def is_sparse(value: Any) -> bool:
+    """Return whether a value is a sparse array of SciPy."""
+    return bool(_sparse().issparse(value))
 
 
 def _sparse() -> Any:

@@ -30,7 +30,7 @@ from tightset._inputs import (
     warn_if_probabilities,
 )
 from tightset.calibration import warn_if_unbounded
-from tightset.graphs.adjacency import as_adjacency, means_over, similarity_graph
+from tightset.graphs.adjacency import as_adjacency, is_sparse, means_over, similarity_graph
 from tightset.quantile import conformal_rank
 from tightset.scores import ReweightLike, ScoreLike, Scoring
 from tightset.sets import PredictionSets
@@ -136,7 +136,7 @@ def daps(
 def snaps(
     logits: ArrayLike,
     graph: Any,
-    features: ArrayLike,
+    features: Any,
     calibration: ArrayLike,
     labels: ArrayLike,
     alpha: float = 0.1,
@@ -162,7 +162,7 @@ def snaps(
     Parameters
     ----------
     features
-        Of all nodes, shape (n, d), for `similarity_graph`.
+        Of all nodes, shape (n, d), for `similarity_graph`; or what that returned, a sparse array (n, n).
     similar, adjacent
         Shares of similar nodes and of neighbours, from 0 to 1 together. TorchCP names them xi and mu.
     k
@@ -194,11 +194,17 @@ def snaps(
     rows = _Nodes(logits, calibration, labels, nodes, probabilities)
     n = len(rows.logits)
     mixture = [
-        (shares[0], similarity_graph(as_features(features, n), k)),
+        (shares[0], _similar_nodes(features, n, k)),
         (shares[1], as_adjacency(graph, n)),
     ]
     scoring = Scoring(score, reweight, temperature)  # type: ignore[arg-type]
     return rows.sets(mixture, as_alpha(alpha), scoring, u, seed, row_ids)
+
+
+def _similar_nodes(features: Any, n_nodes: int, k: int) -> csr_array:
+    if is_sparse(features):
+        return as_adjacency(features, n_nodes, "features")
+    return similarity_graph(as_features(features, n_nodes), k)
 
 
 class _Nodes:
