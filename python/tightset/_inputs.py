@@ -113,6 +113,20 @@ def as_scores(scores: ArrayLike) -> NDArray[np.float64]:
     return _plain(array, np.float64)
 
 
+def as_p_values(p_values: ArrayLike) -> NDArray[np.float64]:
+    """Return numbers from 0 to 1 of shape (n, K), n and K at least 1."""
+    array = _plain(_reals(p_values, "p_values"), np.float64)
+    if array.ndim != 2 or 0 in array.shape:
+        message = f"p_values must have shape (n, K), n and K at least 1, got {array.shape}"
+        raise ValueError(message)
+    outside = ~((array >= 0.0) & (array <= 1.0))
+    if outside.any():
+        row, label = np.argwhere(outside)[0].tolist()
+        message = f"p_values must be between 0 and 1: found {array[row, label]} at row {row}, label {label}"
+        raise ValueError(message)
+    return array
+
+
 def as_features(
     features: ArrayLike, n_rows: int, *, n_columns: int | None = None, one_row: bool = False
 ) -> NDArray[np.float64]:
