@@ -39,6 +39,8 @@ PUBLIC = [
     "tightset.datasets",
     "tightset.effects",
     "tightset.evaluation",
+    "tightset.graphs",
+    "tightset.localised",
     "tightset.metrics",
     "tightset.plot",
     "tightset.report",
@@ -64,7 +66,7 @@ def test_docstrings(name):
 
 
 def test_every_public_function_is_documented_with_an_example():
-    for module in (ts, ts.metrics, ts.plot, tightset.report):
+    for module in (ts, ts.graphs, ts.localised, ts.metrics, ts.plot, tightset.report):
         for name in module.__all__:
             item = getattr(module, name)
             if inspect.isfunction(item):

@@ -349,6 +349,10 @@ def test_predict_refuses():
         predictor.predict_set(LOGITS, WHERE[:, :1])
     with pytest.raises(ValueError, match="logits must have 4 labels as in calibration, got 3"):
         predictor.thresholds(LOGITS[:, :3], WHERE)
+    spoilt = LOGITS.copy()
+    spoilt[7, 2] = np.nan
+    with pytest.raises(ValueError, match="row 7"):
+        predictor.predict_set(spoilt, WHERE)
     with pytest.raises(ValueError, match="logits must have at least one row"):
         localised.calibrate(LOGITS[:0], LABELS[:0])
     with pytest.raises(ValueError, match="bandwidth='auto' needs at least 8 rows"):

@@ -38,6 +38,8 @@ from tightset.scores import ReweightLike, ScoreLike, Scoring
 from tightset.sets import PredictionSets
 from tightset.warning_kinds import SmallCalibrationWarning
 
+__all__ = ["LocalisedPredictor", "calibrate"]
+
 Kernel = Literal["gaussian", "box"]
 
 _BLOCK = 2**22
@@ -196,6 +198,10 @@ class LocalisedPredictor:
                 had = "with" if used else "without"
                 message = f"{name} must be given exactly when calibration had them: it was {had} {name}"
                 raise ValueError(message)
+        if len(array) > 1 and not self.probabilities:
+            warn_if_probabilities(array, stacklevel=3)
+        # Bad rows are refused here, by their place among all: sets are made row by row.
+        _core.uncertainty(array, "entropy", probabilities=self.probabilities)
         n_columns = self.calibration_features.shape[1]
         if features is None:
             where = _embedding(array, probabilities=self.probabilities)
