@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 import pickle
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -189,6 +190,21 @@ def test_a_row_has_the_same_set_in_any_batch(rng, monkeypatch):
     monkeypatch.setattr(localised, "_BLOCK", 3 * 400)
     assert predictor.predict_set(logits[400:]) == whole
     assert predictor.predict_set(logits[400:400]).mask.shape == (0, 5)
+
+
+def test_memory_does_not_grow_with_the_rows(rng, monkeypatch):
+    logits, labels = synthetic(rng, 2000, 20)
+    predictor = localised.calibrate(logits[:1000], labels[:1000], 0.1, bandwidth=0.3)
+    monkeypatch.setattr(localised, "_BLOCK", 100 * 1000)
+    peaks = []
+    for times in (1, 8):
+        new = np.tile(logits[1000:], (times, 1))
+        tracemalloc.start()
+        predictor.thresholds(new)
+        peaks.append(tracemalloc.get_traced_memory()[1] - 8 * len(new))
+        tracemalloc.stop()
+    assert peaks[1] < 1.2 * peaks[0]
+    assert peaks[1] < 8 * 100 * 1000 * 4
 
 
 def test_seed_and_ids_change_draws(rng):

@@ -12,7 +12,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,7 +49,15 @@ _MOST_SLICE = 1000
 """Rows that a bandwidth is chosen on, at most: more would not change it by much."""
 
 
-@dataclass(frozen=True, slots=True)
+class _Rows(NamedTuple):
+    """Checked rows; without features they are where their probabilities put them."""
+
+    logits: NDArray[Any]
+    features: NDArray[np.float64] | None
+    ids: NDArray[np.uint64] | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class LocalisedPredictor:
     """A predictor with a threshold for each row, made by `calibrate`; immutable, for any thread.
 
@@ -82,9 +90,9 @@ class LocalisedPredictor:
     probabilities: bool
     uses_features: bool
     uses_row_ids: bool
-    calibration_scores: NDArray[np.float64] = field(repr=False, compare=False)
-    calibration_features: NDArray[np.float64] = field(repr=False, compare=False)
-    _centre: NDArray[np.float64] = field(repr=False, compare=False)
+    calibration_scores: NDArray[np.float64] = field(repr=False)
+    calibration_features: NDArray[np.float64] = field(repr=False)
+    _centre: NDArray[np.float64] = field(repr=False)
 
     def predict_set(
         self,
@@ -110,21 +118,21 @@ class LocalisedPredictor:
         row_ids
             Required exactly when calibration had them.
         """
-        array, where, ids = self._rows(logits, features, row_ids)
+        rows = self._rows(logits, features, row_ids)
         allow = as_flag(allow_empty, "allow_empty")
         parts = [
             # A row has its own threshold, and the core takes one: row by row, microseconds each.
             _core.predict_sets(
-                array[i : i + 1],
+                rows.logits[i : i + 1],
                 self.scoring.core,
                 threshold,
                 allow_empty=allow,
                 seed=self.seed,
-                row_ids=None if ids is None else ids[i : i + 1],
+                row_ids=None if rows.ids is None else rows.ids[i : i + 1],
                 probabilities=self.probabilities,
                 n_threads=1,
             )[1]
-            for i, threshold in enumerate(self._thresholds(where, ids).tolist())
+            for i, threshold in enumerate(self._thresholds(rows).tolist())
         ]
         indptr = np.concatenate([[0], np.cumsum([len(part) for part in parts], dtype=np.int64)])
         return PredictionSets(
@@ -139,8 +147,7 @@ class LocalisedPredictor:
         It is infinite, and the set holds all labels, where a row is so far from the calibration rows that
         its own weight is more than alpha of all. Parameters are those of `predict_set`.
         """
-        _, where, ids = self._rows(logits, features, row_ids)
-        return self._thresholds(where, ids)
+        return self._thresholds(self._rows(logits, features, row_ids))
 
     def predict_p(
         self,
@@ -163,18 +170,18 @@ class LocalisedPredictor:
             Whether the row's own weight, and that of ties, counts in part, by a number that the row and the
             seed determine.
         """
-        array, where, ids = self._rows(logits, features, row_ids)
+        rows = self._rows(logits, features, row_ids)
         is_smoothed = as_flag(smoothed, "smoothed")
         scores = _core.all_scores(
-            array,
+            rows.logits,
             self.scoring.core,
             ranked=True,
             seed=self.seed,
-            row_ids=ids,
+            row_ids=rows.ids,
             probabilities=self.probabilities,
         )
         out = np.empty(scores.shape)
-        for part, keys, cumulative, total in self._cumulative_weights(where, ids):
+        for part, keys, cumulative, total in self._cumulative_weights(rows):
             below = np.concatenate([np.zeros((len(total), 1)), cumulative], axis=1)
             first, after = (
                 np.searchsorted(self.calibration_scores, scores[part], side) for side in ("left", "right")
@@ -186,9 +193,7 @@ class LocalisedPredictor:
             out[part] = found / total[:, np.newaxis]
         return out
 
-    def _rows(
-        self, logits: ArrayLike, features: ArrayLike | None, row_ids: ArrayLike | None
-    ) -> tuple[NDArray[Any], NDArray[np.float64], NDArray[np.uint64] | None]:
+    def _rows(self, logits: ArrayLike, features: ArrayLike | None, row_ids: ArrayLike | None) -> _Rows:
         array = as_logits(logits, n_labels=self.n_labels, one_row=True)
         for name, given, used in (
             ("features", features, self.uses_features),
@@ -202,17 +207,16 @@ class LocalisedPredictor:
             warn_if_probabilities(array, stacklevel=3)
         # Bad rows are refused here, by their place among all: sets are made row by row.
         _core.uncertainty(array, "entropy", probabilities=self.probabilities)
-        n_columns = self.calibration_features.shape[1]
-        if features is None:
-            where = _embedding(array, probabilities=self.probabilities)
-        else:
+        where = None
+        if features is not None:
+            n_columns = self.calibration_features.shape[1]
             where = as_features(features, len(array), n_columns=n_columns, one_row=True)
-        return array, where, as_row_ids(row_ids, len(array))
+        return _Rows(array, where, as_row_ids(row_ids, len(array)))
 
-    def _thresholds(self, where: NDArray[np.float64], ids: NDArray[np.uint64] | None) -> NDArray[np.float64]:
-        out = np.empty(len(where))
+    def _thresholds(self, rows: _Rows) -> NDArray[np.float64]:
+        out = np.empty(len(rows.logits))
         scores = np.append(self.calibration_scores, np.inf)
-        for part, _, cumulative, total in self._cumulative_weights(where, ids):
+        for part, _, cumulative, total in self._cumulative_weights(rows):
             if self.kernel == "box" and self.draws == 1:
                 # Weights are counts: the conformal rank among the rows in the box, in integers.
                 counts, which = np.unique(total.astype(np.int64) - 1, return_inverse=True)
@@ -223,7 +227,7 @@ class LocalisedPredictor:
         return out
 
     def _cumulative_weights(
-        self, where: NDArray[np.float64], ids: NDArray[np.uint64] | None
+        self, rows: _Rows
     ) -> Iterator[tuple[slice, NDArray[np.uint64], NDArray[np.float64], NDArray[np.float64]]]:
         """Yield rows, their keys, cumulative weights of the calibration rows by score, and the whole weight.
 
@@ -232,11 +236,15 @@ class LocalisedPredictor:
         p-values has the mean weights.
         """
         halves = 0.5 * np.einsum("ij,ij->i", self.calibration_features, self.calibration_features)
-        size = max(1, _BLOCK // self.n_calibration)
-        for start in range(0, len(where), size):
+        size = max(1, _BLOCK // max(self.n_calibration, self.n_labels))
+        for start in range(0, len(rows.logits), size):
             part = slice(start, start + size)
-            keys = row_keys(where[part], self.seed, None if ids is None else ids[part])
-            new = (where[part] - self._centre) / self.bandwidth
+            if rows.features is None:
+                where = _embedding(rows.logits[part], probabilities=self.probabilities)
+            else:
+                where = rows.features[part]
+            keys = row_keys(where, self.seed, None if rows.ids is None else rows.ids[part])
+            new = (where - self._centre) / self.bandwidth
             weights, total = self._weights(new, keys, 0, halves)
             if self.draws > 1:
                 weights /= total[:, np.newaxis]

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class NodeSets:
     """The sets of some nodes.
 
