@@ -41,6 +41,8 @@ PUBLIC = [
     "tightset.effects",
     "tightset.evaluation",
     "tightset.family",
+    "tightset.graphs",
+    "tightset.localised",
     "tightset.metrics",
     "tightset.plot",
     "tightset.report",
@@ -68,7 +70,7 @@ def test_docstrings(name):
 
 
 def test_every_public_function_is_documented_with_an_example():
-    wider = (ts.averaged, ts.family, ts.reweighted, ts.transforms)
+    wider = (ts.averaged, ts.family, ts.graphs, ts.localised, ts.reweighted, ts.transforms)
     for module in (ts, ts.metrics, ts.plot, tightset.report, *wider):
         for name in module.__all__:
             item = getattr(module, name)

@@ -284,7 +284,7 @@ def test_report_prints_in_line(case, full):
     printed = str(metrics.report(sets, labels, **more))
     assert max(map(len, printed.splitlines())) < 100
     tables = [block.splitlines() for block in printed.split("\n\n") if "share" in block or "rows  " in block]
-    assert len(tables) == (5 if full else 3)
+    assert len(tables) == (6 if full else 3)
     for header, *lines in tables:
         ends = [32 + word.end() for word in re.finditer(r"\S+( \S+)*", header[32:])]
         numbers = [line for line in lines if re.search(r"\d\.\d{4}", line[32:])]
@@ -311,7 +311,7 @@ def test_html_escapes_names(case):
     page = metrics.report(sets, labels, logits, 0.1, 1000, names)._repr_html_()
     assert "&lt;b&gt;" in page
     assert "<b>" not in page
-    assert page.count("<table>") == page.count("</table>") == 6
+    assert page.count("<table>") == page.count("</table>") == 7
 
 
 def test_report_to_json(case):

@@ -33,7 +33,7 @@ from tightset.uncertainty import entropy, gini, margin, softmax
 from tightset.warning_kinds import ProbabilitiesWarning, SmallCalibrationWarning
 
 if TYPE_CHECKING:
-    from tightset import averaged, datasets, family, metrics, reweighted, transforms
+    from tightset import averaged, datasets, family, graphs, localised, metrics, reweighted, transforms
     from tightset import plot as plot
     from tightset.streaming import Calibration, calibrate_stream
 
@@ -67,8 +67,10 @@ __all__ = [
     "family",
     "get_num_threads",
     "gini",
+    "graphs",
     "label_scores",
     "load",
+    "localised",
     "margin",
     "metrics",
     "ranks",
@@ -80,7 +82,9 @@ __all__ = [
 
 
 # Imported by those who use them; plot is not in __all__, for a star must not need matplotlib.
-_IMPORTED_ON_USE = ("averaged", "datasets", "family", "metrics", "plot", "reweighted", "transforms")
+_IMPORTED_ON_USE = (
+    "averaged", "datasets", "family", "graphs", "localised", "metrics", "plot", "reweighted", "transforms",
+)
 
 
 def __getattr__(name: str) -> Any:

@@ -135,6 +135,65 @@ def as_scores(scores: ArrayLike) -> NDArray[np.float64]:
     return _plain(array, np.float64)
 
 
+def as_p_values(p_values: ArrayLike) -> NDArray[np.float64]:
+    """Return numbers from 0 to 1 of shape (n, K), n and K at least 1."""
+    array = _plain(_reals(p_values, "p_values"), np.float64)
+    if array.ndim != 2 or 0 in array.shape:
+        message = f"p_values must have shape (n, K), n and K at least 1, got {array.shape}"
+        raise ValueError(message)
+    outside = ~((array >= 0.0) & (array <= 1.0))
+    if outside.any():
+        row, label = np.argwhere(outside)[0].tolist()
+        message = f"p_values must be between 0 and 1: found {array[row, label]} at row {row}, label {label}"
+        raise ValueError(message)
+    return array
+
+
+def as_features(
+    features: ArrayLike, n_rows: int, *, n_columns: int | None = None, one_row: bool = False
+) -> NDArray[np.float64]:
+    """Return finite numbers of shape (n_rows, d), d at least 1; one row (1-D) where `one_row` says so."""
+    array = _reals(features, "features")
+    if array.ndim == 1 and one_row and n_rows == 1:
+        array = array[np.newaxis, :]
+    if array.ndim != 2 or len(array) != n_rows or not array.shape[1]:
+        message = f"features must have shape ({n_rows}, d) with d at least 1, got {array.shape}"
+        raise ValueError(message)
+    if n_columns is not None and array.shape[1] != n_columns:
+        message = f"features must have {n_columns} columns as in calibration, got {array.shape[1]}"
+        raise ValueError(message)
+    numbers = _plain(array, np.float64)
+    finite = np.isfinite(numbers)
+    if not finite.all():
+        row, column = np.argwhere(~finite)[0].tolist()
+        message = f"features must be finite: found {numbers[row, column]} at row {row}, column {column}"
+        raise ValueError(message)
+    return numbers
+
+
+def as_nodes(nodes: ArrayLike, n_nodes: int, name: str) -> NDArray[np.int64]:
+    """Return the numbers of distinct nodes, from numbers or from a mask of all nodes; at least one."""
+    array = as_array(nodes, name)
+    if array.dtype == np.bool_ and array.shape == (n_nodes,):
+        array = np.flatnonzero(array)
+    if array.dtype.kind not in "iu":
+        message = f"{name} must be integers, or a mask of shape ({n_nodes},), got dtype {array.dtype}"
+        raise TypeError(message)
+    if array.ndim != 1 or not len(array):
+        message = f"{name} must be one or more nodes in one dimension, got shape {array.shape}"
+        raise ValueError(message)
+    outside = (array < 0) | (array >= n_nodes)
+    if outside.any():
+        place = int(outside.argmax())
+        message = f"{name} must be between 0 and {n_nodes - 1}: found {array[place]} at place {place}"
+        raise ValueError(message)
+    found, counts = np.unique(array, return_counts=True)
+    if (counts > 1).any():
+        message = f"{name} must name each node once: {found[counts.argmax()]} is there {counts.max()} times"
+        raise ValueError(message)
+    return _plain(array, np.int64)
+
+
 def _integers(value: ArrayLike, name: str, n_rows: int) -> NDArray[Any]:
     array = as_array(value, name)
     if array.shape == (0,) and n_rows == 0:

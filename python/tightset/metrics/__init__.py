@@ -16,33 +16,43 @@
 `report` gathers everything.
 """
 
+from tightset.metrics.bins import RankStrata, SizeStrata, coverage_by_rank, coverage_by_size
+from tightset.metrics.excess_risk import ExcessRisk, excess_risk
 from tightset.metrics.marginal import Band, SizeSummary, coverage, coverage_band, size_summary
+from tightset.metrics.p_value_criteria import PValueCriteria, p_value_criteria
 from tightset.metrics.reporting import Report, report
+from tightset.metrics.slabs import WorstSlab, worst_slab_coverage
 from tightset.metrics.splits import mean_coverage_band
 from tightset.metrics.strata import (
     ClassCoverage,
-    SizeStrata,
     Stratum,
     coverage_by_class,
     coverage_by_entropy,
     coverage_by_scenario,
-    coverage_by_size,
 )
 
 __all__ = [
     "Band",
     "ClassCoverage",
+    "ExcessRisk",
+    "PValueCriteria",
+    "RankStrata",
     "Report",
     "SizeStrata",
     "SizeSummary",
     "Stratum",
+    "WorstSlab",
     "coverage",
     "coverage_band",
     "coverage_by_class",
     "coverage_by_entropy",
+    "coverage_by_rank",
     "coverage_by_scenario",
     "coverage_by_size",
+    "excess_risk",
     "mean_coverage_band",
+    "p_value_criteria",
     "report",
     "size_summary",
+    "worst_slab_coverage",
 ]

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from tightset._inputs import ArrayLike, as_alpha
-from tightset.metrics.layout import Table, html, text
+from tightset.metrics.bins import RankStrata, SizeStrata, by_rank, coverage_by_size
+from tightset.metrics.excess_risk import ExcessRisk, excess_risk
+from tightset.metrics.layout import html, text
 from tightset.metrics.marginal import Band, SizeSummary, coverage_band, covers, size_summary
+from tightset.metrics.p_value_criteria import PValueCriteria, p_value_criteria
+from tightset.metrics.report_tables import LEVEL, tables_of, title_of
+from tightset.metrics.slabs import WorstSlab, worst_slab_coverage
 from tightset.metrics.strata import (
     QUANTILES,
     ClassCoverage,
-    SizeStrata,
     Stratum,
     by_entropy,
     by_scenario,
     coverage_by_class,
-    coverage_by_size,
     entropy_of_rows,
 )
 from tightset.scoring import ranks
@@ -25,8 +29,6 @@ from tightset.sets import PredictionSets
 
 if TYPE_CHECKING:
     import pandas as pd
-
-_LEVEL = 0.9
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -50,6 +52,13 @@ class Report:
         Strata of the rows; None without logits.
     by_size, by_class
         Strata with SSCV, worst classes with CovGap.
+    by_rank
+        Strata of the true label's rank, with DiffViolation; None without logits.
+    worst_slab, excess_risk
+        Coverage where it is worst, and how well it can be predicted; None without features, and the latter
+        without alpha or scikit-learn.
+    p_value_criteria
+        None without p-values.
     """
 
     rows: int
@@ -64,20 +73,25 @@ class Report:
     by_scenario: tuple[Stratum, ...] | None
     by_size: SizeStrata
     by_class: ClassCoverage
+    by_rank: RankStrata | None = None
+    worst_slab: WorstSlab | None = None
+    excess_risk: ExcessRisk | None = None
+    p_value_criteria: PValueCriteria | None = None
 
     def __repr__(self) -> str:
         return f"Report({self.rows} rows, coverage {self.coverage:.4f}, mean size {self.size.mean:.3f})"
 
     def __str__(self) -> str:
-        return text(self._title(), self._tables())
+        return text(title_of(self), tables_of(self))
 
     def _repr_html_(self) -> str:
-        return html(self._title(), self._tables())
+        return html(title_of(self), tables_of(self))
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain numbers, strings, lists and dicts, ready for JSON; what is unknown is None.
 
-        The arrays of `by_class`, K numbers each, are not among them.
+        The arrays of `by_class`, K numbers each, and those of `worst_slab` and `excess_risk` are not
+        among them.
         """
 
         def strata(found: tuple[Stratum, ...] | None) -> list[dict[str, Any]] | None:
@@ -105,6 +119,17 @@ class Report:
                 "n_classes": self.by_class.n_classes,
                 "cov_gap": self.by_class.cov_gap,
             },
+            "by_rank": None
+            if self.by_rank is None
+            else {
+                "strata": strata(self.by_rank.strata),
+                "left_out": strata(self.by_rank.left_out),
+                "min_rows": self.by_rank.min_rows,
+                "violation": self.by_rank.violation,
+            },
+            "worst_slab": _without(self.worst_slab, "direction"),
+            "excess_risk": _without(self.excess_risk, "conditional_coverage"),
+            "p_value_criteria": _without(self.p_value_criteria),
         }
 
     def to_frame(self) -> pd.DataFrame:
@@ -124,6 +149,7 @@ class Report:
             "entropy": self.by_entropy or (),
             "scenario": self.by_scenario or (),
             "size": self.by_size.strata + self.by_size.left_out,
+            "rank": () if self.by_rank is None else self.by_rank.strata + self.by_rank.left_out,
             "class": self.by_class.worst,
         }
         lines = [{"by": by, **asdict(stratum)} for by, found in groups.items() for stratum in found]
@@ -131,85 +157,6 @@ class Report:
         if self.alpha is not None:
             frame.insert(4, "gap", frame["coverage"] - (1.0 - self.alpha))
         return frame
-
-    def _title(self) -> str:
-        known = [f"{self.rows} rows", f"{self.n_labels} labels"]
-        if self.alpha is not None:
-            known.append(f"alpha {self.alpha:g}")
-        if self.n_calibration is not None:
-            known.append(f"{self.n_calibration} calibration rows")
-        return "Prediction sets: " + ", ".join(known)
-
-    def _tables(self) -> list[Table]:
-        tables = [self._coverage_table(), self._size_table()]
-        for name, found in (("by entropy", self.by_entropy), ("top label, entropy", self.by_scenario)):
-            if found is not None:
-                tables.append(self._strata_table(name, found, []))
-        notes = [] if self.by_size.sscv is None else [f"SSCV {self.by_size.sscv:.4f}"]
-        if self.by_size.left_out:
-            few = ", ".join(f"{stratum.name} ({stratum.rows})" for stratum in self.by_size.left_out)
-            notes.append(f"left out, fewer than {self.by_size.min_rows} rows: {few}")
-        tables.append(self._strata_table("by size", self.by_size.strata, notes))
-        gap = self.by_class.cov_gap
-        notes = [f"{self.by_class.n_classes} of {self.n_labels} classes occur"]
-        if gap is not None:
-            notes.insert(0, f"CovGap {gap:.2f} percentage points")
-        tables.append(self._strata_table("worst classes", self.by_class.worst, notes))
-        return tables
-
-    def _coverage_table(self) -> Table:
-        lines, notes = [["observed", f"{self.coverage:.4f}", ""]], []
-        if self.alpha is not None:
-            lines.append(["asked for", f"{1.0 - self.alpha:.4f}", ""])
-        if self.true_band is not None and self.observed_band is not None:
-            low, high = self.observed_band
-            where = "below" if self.coverage < low else "above" if self.coverage > high else "within"
-            for name, band in (("true", self.true_band), ("observed", self.observed_band)):
-                likely = f"{name}, {100 * _LEVEL:.0f} % of draws"
-                lines.append([likely, f"{band.lower:.4f}", f"to {band.upper:.4f}"])
-            notes.append(f"observed coverage is {where} its band")
-        return Table("coverage", ["", ""], lines, notes)
-
-    def _size_table(self) -> Table:
-        size = self.size
-        return Table(
-            "size",
-            ["share", "coverage", "mean", "median"],
-            [
-                ["all sets", _number(1.0), _number(self.coverage), f"{size.mean:.3f}", f"{size.median:g}"],
-                [
-                    "non-empty",
-                    _number(1.0 - size.empty_rate),
-                    _number(size.coverage_nonempty),
-                    _number(size.mean_nonempty, 3),
-                    "",
-                ],
-                ["empty", _number(size.empty_rate), "", "", ""],
-                ["one label", _number(size.singleton_rate), _number(size.coverage_singleton), "", ""],
-                ["the label alone", _number(size.singleton_hit_rate), "", "", ""],
-            ],
-            [],
-        )
-
-    def _strata_table(self, title: str, strata: tuple[Stratum, ...], notes: list[str]) -> Table:
-        columns = ["rows", "coverage", "gap", "mean size", "empty"]
-        lines = [
-            [
-                stratum.name,
-                str(stratum.rows),
-                _number(stratum.coverage),
-                ""
-                if stratum.coverage is None or self.alpha is None
-                else f"{stratum.coverage - (1.0 - self.alpha):+.4f}",
-                _number(stratum.mean_size, 3),
-                _number(stratum.empty_rate),
-            ]
-            for stratum in strata
-        ]
-        if self.alpha is None:
-            columns.pop(2)
-            lines = [[*line[:3], *line[4:]] for line in lines]
-        return Table(title, columns, lines, notes)
 
 
 def report(
@@ -220,6 +167,8 @@ def report(
     n_calibration: int | None = None,
     label_names: Sequence[object] | None = None,
     *,
+    features: ArrayLike | None = None,
+    p_values: ArrayLike | None = None,
     probabilities: bool = False,
 ) -> Report:
     """Return coverage and size of prediction sets, overall and by kind of row.
@@ -238,6 +187,11 @@ def report(
         Rows that set the threshold, for the bands of `coverage_band`; needs `alpha`.
     label_names
         A name for each of the K labels; their numbers by default.
+    features
+        Where rows are, shape (n, d), for the worst slab and, with alpha, the excess risk (ERT), which needs
+        scikit-learn and is left out without it; it takes seconds.
+    p_values
+        As `predict_p` returns them, for their criteria.
     probabilities
         Whether `logits` holds probabilities instead.
 
@@ -285,6 +239,11 @@ def report(
       2-3                                   227     0.9559    +0.0559      2.000     0.0000
       SSCV 0.0559
     <BLANKLINE>
+    by rank of the label                   rows   coverage        gap  mean size      empty
+      1                                    1743     1.0000    +0.1000      1.075     0.0000
+      2-3                                   257     0.3385    -0.5615      1.377     0.0000
+      DiffViolation 0.5615
+    <BLANKLINE>
     worst classes                          rows   coverage        gap  mean size      empty
       0                                     647     0.9104    +0.0104      1.128     0.0000
       2                                     688     0.9113    +0.0113      1.106     0.0000
@@ -299,14 +258,20 @@ def report(
         if level is None:
             message = f"n_calibration needs alpha, got n_calibration={n_calibration!r} without it"
             raise TypeError(message)
-        true_band = coverage_band(n_calibration, level, level=_LEVEL)
-        observed_band = coverage_band(n_calibration, level, len(sets), level=_LEVEL)
-    entropy_strata = scenarios = None
+        true_band = coverage_band(n_calibration, level, level=LEVEL)
+        observed_band = coverage_band(n_calibration, level, len(sets), level=LEVEL)
+    entropy_strata = scenarios = rank_strata = None
     if logits is not None:
         of_rows = entropy_of_rows(sets, logits, probabilities, stacklevel=2)
         entropy_strata = by_entropy(sets, covered, of_rows, QUANTILES)
-        right = ranks(logits, labels, probabilities=probabilities) == 1
-        scenarios = by_scenario(sets, covered, of_rows, right)
+        of_truth = ranks(logits, labels, probabilities=probabilities)
+        scenarios = by_scenario(sets, covered, of_rows, of_truth == 1)
+        rank_strata = by_rank(sets, covered, of_truth, level)
+    slab = risk = None
+    if features is not None:
+        slab = worst_slab_coverage(sets, labels, features)
+        if level is not None and find_spec("sklearn") is not None:
+            risk = excess_risk(sets, labels, features, level)
     return Report(
         rows=len(sets),
         n_labels=sets.n_labels,
@@ -320,8 +285,14 @@ def report(
         by_scenario=scenarios,
         by_size=coverage_by_size(sets, labels, level),
         by_class=coverage_by_class(sets, labels, level, label_names),
+        by_rank=rank_strata,
+        worst_slab=slab,
+        excess_risk=risk,
+        p_value_criteria=None if p_values is None else p_value_criteria(p_values, labels, level),
     )
 
 
-def _number(value: float | None, digits: int = 4) -> str:
-    return "" if value is None else f"{value:.{digits}f}"
+def _without(found: Any, *names: str) -> dict[str, Any] | None:
+    if found is None:
+        return None
+    return {f.name: getattr(found, f.name) for f in fields(found) if f.name not in names}

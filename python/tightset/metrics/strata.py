@@ -1,4 +1,4 @@
-"""Coverage and size by kind of row: entropy, size, class, and right or wrong."""
+"""Coverage and size by kind of row: entropy, class, and right or wrong."""
 
 from __future__ import annotations
 
@@ -48,29 +48,6 @@ class Stratum:
     coverage: float | None
     mean_size: float | None
     empty_rate: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class SizeStrata:
-    """Coverage by set size.
-
-    Attributes
-    ----------
-    strata
-        Bins with at least `min_rows` rows, by size.
-    left_out
-        Bins with fewer rows, but some.
-    min_rows
-        What tells them apart.
-    sscv
-        Size-stratified coverage violation: the largest distance of a bin's coverage from 1 - alpha.
-        None without alpha or bins.
-    """
-
-    strata: tuple[Stratum, ...]
-    left_out: tuple[Stratum, ...]
-    min_rows: int
-    sscv: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,55 +140,6 @@ def coverage_by_scenario(
     return by_scenario(sets, covered, of_rows, ranks(logits, labels, probabilities=probabilities) == 1)
 
 
-def coverage_by_size(
-    sets: PredictionSets,
-    labels: ArrayLike,
-    alpha: float | None = None,
-    bins: Sequence[int] = (1, 3, 10, 100, 1000),
-    min_rows: int = 20,
-) -> SizeStrata:
-    """Return coverage by set size, and the size-stratified coverage violation (SSCV).
-
-    Parameters
-    ----------
-    sets, labels
-        As in `coverage`.
-    alpha
-        Miscoverage that was asked for; without it there is no SSCV.
-    bins
-        The largest size of each bin, rising; larger sets make one more. The default has the bins 0 to 1
-        (empty sets and singletons), 2 to 3, 4 to 10, 11 to 100, 101 to 1000 and above.
-    min_rows
-        A bin with fewer rows says little: it is named in `left_out`, and SSCV is without it.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import tightset as ts
-    >>> sets = ts.PredictionSets(np.array([0, 1, 2, 4]), np.array([1, 0, 1, 0], np.int32), n_labels=2)
-    >>> found = ts.metrics.coverage_by_size(sets, [1, 1, 1], alpha=0.1, min_rows=2)
-    >>> [(bin.name, bin.coverage) for bin in found.strata], [bin.name for bin in found.left_out]
-    ([('0-1', 0.5)], ['2-3'])
-    >>> round(found.sscv, 3)
-    0.4
-    """
-    covered = covers(sets, labels)
-    aim = None if alpha is None else 1.0 - as_alpha(alpha)
-    ends = [as_integer(end, "bins", 0) for end in _sequence(bins, "bins")]
-    _check_rising(ends, "bins")
-    least = as_integer(min_rows, "min_rows", 1)
-    starts = [0, *(end + 1 for end in ends)]
-    spans = zip(starts[:-1], ends, strict=True)
-    names = [f"{first}-{last}" if first < last else f"{last}" for first, last in spans]
-    names.append(f"{starts[-1]}+")
-    place = np.searchsorted(ends, sets.sizes)
-    strata = [_stratum(sets, covered, place == i, name) for i, name in enumerate(names)]
-    kept = tuple(s for s in strata if s.rows >= least)
-    gaps = [abs(s.coverage - aim) for s in kept if aim is not None and s.coverage is not None]
-    left_out = tuple(s for s in strata if 0 < s.rows < least)
-    return SizeStrata(kept, left_out, least, max(gaps, default=None))
-
-
 def coverage_by_class(
     sets: PredictionSets,
     labels: ArrayLike,
@@ -283,13 +211,18 @@ def entropy_of_rows(
 ) -> NDArray[np.float64]:
     """Return the entropy of the rows that the sets belong to, and warn like `calibrate`."""
     array = as_logits(logits)
-    if array.shape != (len(sets), sets.n_labels):
-        message = f"logits must have shape {(len(sets), sets.n_labels)} as the sets do, got {array.shape}"
-        raise ValueError(message)
+    check_shape(sets, array)
     given = as_flag(probabilities, "probabilities")
     if not given:
         warn_if_probabilities(array, stacklevel + 1)
     return entropy(array, probabilities=given)
+
+
+def check_shape(sets: PredictionSets, logits: NDArray[Any]) -> None:
+    """Refuse logits of other rows or labels than the sets'."""
+    if logits.shape != (len(sets), sets.n_labels):
+        message = f"logits must have shape {(len(sets), sets.n_labels)} as the sets do, got {logits.shape}"
+        raise ValueError(message)
 
 
 def by_entropy(
@@ -298,7 +231,7 @@ def by_entropy(
     """Return the strata that these quantiles of the entropy part."""
     place = np.searchsorted(np.quantile(of_rows, cuts), of_rows)
     return tuple(
-        _stratum(sets, covered, place == i, f"{100 * low:.3g}-{100 * high:.3g} %")
+        stratum_of(sets, covered, place == i, f"{100 * low:.3g}-{100 * high:.3g} %")
         for i, (low, high) in enumerate(pairwise([0.0, *cuts, 1.0]))
     )
 
@@ -312,13 +245,16 @@ def by_scenario(
     """Return right and wrong rows of low and high entropy."""
     low = of_rows <= np.median(of_rows)
     return tuple(
-        _stratum(sets, covered, truth & level, f"{answer}, {doubt} entropy")
+        stratum_of(sets, covered, truth & level, f"{answer}, {doubt} entropy")
         for answer, truth in (("right", right), ("wrong", ~right))
         for doubt, level in (("low", low), ("high", ~low))
     )
 
 
-def _stratum(sets: PredictionSets, covered: NDArray[np.bool_], rows: NDArray[np.bool_], name: str) -> Stratum:
+def stratum_of(
+    sets: PredictionSets, covered: NDArray[np.bool_], rows: NDArray[np.bool_], name: str
+) -> Stratum:
+    """Return what the sets of some rows are like."""
     sizes = sets.sizes[rows]
     return Stratum(
         name, len(sizes), mean_or_none(covered[rows]), mean_or_none(sizes), mean_or_none(sizes == 0)
@@ -328,7 +264,7 @@ def _stratum(sets: PredictionSets, covered: NDArray[np.bool_], rows: NDArray[np.
 def _entropy_cuts(bins: int | Sequence[float], n_rows: int) -> list[float]:
     if isinstance(bins, (list, tuple)) or (isinstance(bins, np.ndarray) and bins.ndim):
         cuts = [as_number(cut, "bins") for cut in bins]
-        _check_rising(cuts, "bins")
+        check_rising(cuts, "bins")
         if not all(0.0 < cut < 1.0 for cut in cuts):
             message = f"bins must be strictly between 0 and 1, got {cuts}"
             raise ValueError(message)
@@ -337,7 +273,8 @@ def _entropy_cuts(bins: int | Sequence[float], n_rows: int) -> list[float]:
     return [i / n for i in range(1, n)]
 
 
-def _check_rising(values: Sequence[float], name: str) -> None:
+def check_rising(values: Sequence[float], name: str) -> None:
+    """Refuse values that do not rise."""
     if not all(low < high for low, high in pairwise(values)):
         message = f"{name} must rise, got {list(values)}"
         raise ValueError(message)
@@ -346,14 +283,14 @@ def _check_rising(values: Sequence[float], name: str) -> None:
 def _label_names(label_names: Sequence[object] | None, n_labels: int) -> list[str] | None:
     if label_names is None:
         return None
-    names = [str(name) for name in _sequence(label_names, "label_names")]
+    names = [str(name) for name in as_sequence(label_names, "label_names")]
     if len(names) != n_labels:
         message = f"label_names must have one name for each of the {n_labels} labels, got {len(names)}"
         raise ValueError(message)
     return names
 
 
-def _sequence(value: Any, name: str) -> list[Any]:
+def as_sequence(value: Any, name: str) -> list[Any]:
     """Return a list of something that has an order, which a set or a mapping has not."""
     ordered = hasattr(value, "__len__") and hasattr(value, "__getitem__")
     if not ordered or isinstance(value, (str, bytes, Mapping)):
