@@ -49,6 +49,7 @@
 //! ```
 
 mod batch;
+mod cells;
 mod counts;
 mod cut;
 mod document;
@@ -83,6 +84,7 @@ mod uniform;
 mod py;
 
 pub use batch::{Measure, all_scores, label_scores, p_values, ranks, softmax, uncertainty};
+pub use cells::{Cell, CellCounts, Parting, Partition, cell_p_values, count_cell_pairs, predict_cell_sets};
 pub use counts::{Bracket, PairCounts, count_pairs};
 pub use error::Error;
 pub use float::Float;

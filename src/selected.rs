@@ -50,12 +50,12 @@ pub struct Survivor {
 
 impl Survivor {
     /// Calibration pairs with scores up to `q`, for `lo <= q <= hi`.
-    fn pairs(&self, q: f64) -> u64 {
+    pub(crate) fn pairs(&self, q: f64) -> u64 {
         self.at_lo + self.between.partition_point(|&s| s <= q) as u64
     }
 
     /// A count as it is compared with those of others.
-    fn weighted(&self, pairs: u64) -> u64 {
+    pub(crate) fn weighted(&self, pairs: u64) -> u64 {
         pairs.saturating_mul(u64::from(self.weight))
     }
 

@@ -21,7 +21,8 @@ from numpy.typing import NDArray
 from tightset import _core
 from tightset._inputs import as_alpha, as_flag, as_integer, as_seed
 from tightset.canonical import digest
-from tightset.predictor import Candidate, Predictor
+from tightset.cells import Candidate
+from tightset.predictor import Predictor
 from tightset.recipes import Recipe
 from tightset.scores import Entropy, Score, Scoring, as_score
 
