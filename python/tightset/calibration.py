@@ -304,7 +304,7 @@ def marginal_predictors(
     delta: float | None = None,
 ) -> tuple[Predictor, ...]:
     """Return a predictor for each level, calibrated on all rows alike."""
-    choices = choose(recipe, rows, alphas, objective, delta=delta)
+    choices = choose(recipe, rows, alphas, objective, delta=delta, stacklevel=4)
     predictors = []
     for alpha, choice, (cell, curve) in zip(
         alphas, choices, calibrated(rows, alphas, choices, delta=delta), strict=True

@@ -24,7 +24,7 @@ from tightset.recipes import Recipe
 from tightset.scores import Scoring
 from tightset.selection import Choice, choose
 from tightset.selection_curve import SelectionCurve
-from tightset.thresholds import calibrated, candidates_in_use, warn_of_scarce
+from tightset.thresholds import calibrated, candidates_in_use, warn_of_infinite_labels, warn_of_scarce
 
 Groups: TypeAlias = tuple[list[int] | list[str], NDArray[np.int64]]
 
@@ -74,6 +74,7 @@ def by_groups(plan: Plan, groups: Groups, *, stacklevel: int) -> list[Conditiona
             delta=plan.delta,
             shares=shares,
             of=f" of group {name!r}",
+            stacklevel=stacklevel + 1,
         )
         union = choices[0].union
         found = calibrated(rows, plan.alphas, choices, delta=plan.delta, shares=shares)
@@ -107,17 +108,16 @@ def by_labels(plan: Plan, kind: Kind, *, stacklevel: int) -> list[Conditional]:
     if kind != "label" or not (is_exact or len(recipe.candidates) == 1):
         held_out, _, rest = rows.parts("held-out")
         if len(recipe.candidates) > 1:
-            choices = choose(recipe, rows, plan.alphas, plan.objective)
+            choices = choose(recipe, rows, plan.alphas, plan.objective, stacklevel=stacklevel + 1)
         calibrating = rows.some(np.asarray(rest))
     else:
         calibrating = rows
     outcome = []
     for alpha, choice in zip(plan.alphas, choices, strict=True):
-        level = _Level(plan, kind, alpha, calibrating)
-        parting = level.parting(held_out, choice.scorings[0])
         union = len(recipe.candidates) if is_exact and plan.delta is not None else 1
-        shares = (parting.n_cells + plan.is_pooled) * union if plan.delta is not None else 1
-        ranks = [rank_for(int(n), alpha, plan.delta, shares) for n in parting.row_counts]
+        level = _Level(plan, kind, alpha, union, calibrating)
+        parting = level.parting(held_out, choice.scorings[0])
+        shares, ranks = level.shares(parting.n_cells), level.ranks(parting.row_counts)
         own = level.cells(choice.scorings, parting, ranks)
         scarce = [label for label in range(rows.n_labels) if _is_short(parting.cell_of[label], own)]
         counts = np.bincount(calibrating.labels, minlength=rows.n_labels)
@@ -127,6 +127,11 @@ def by_labels(plan: Plan, kind: Kind, *, stacklevel: int) -> list[Conditional]:
             rows.n_labels,
             alpha,
             pooled=plan.is_pooled,
+            stacklevel=stacklevel + 1,
+        )
+        warn_of_infinite_labels(
+            [label for label in range(rows.n_labels) if _is_unbounded(parting.cell_of[label], own)],
+            alpha,
             stacklevel=stacklevel + 1,
         )
         pooled = None
@@ -148,8 +153,17 @@ def by_labels(plan: Plan, kind: Kind, *, stacklevel: int) -> list[Conditional]:
 class _Level:
     """One level of a calibration by labels."""
 
-    def __init__(self, plan: Plan, kind: Kind, alpha: float, rows: CalibrationRows) -> None:
-        self.plan, self.kind, self.alpha, self.rows = plan, kind, alpha, rows
+    def __init__(self, plan: Plan, kind: Kind, alpha: float, union: int, rows: CalibrationRows) -> None:
+        self.plan, self.kind, self.alpha, self.union, self.rows = plan, kind, alpha, union, rows
+
+    def shares(self, n_cells: int) -> int:
+        """Return the number of thresholds that delta is divided among."""
+        return 1 if self.plan.delta is None else (n_cells + self.plan.is_pooled) * self.union
+
+    def ranks(self, row_counts: NDArray[np.int64]) -> list[int]:
+        """Return the rank of each cell's threshold."""
+        shares = self.shares(len(row_counts))
+        return [rank_for(int(n), self.alpha, self.plan.delta, shares) for n in row_counts]
 
     def parting(self, held_out: NDArray[np.int64] | None, scoring: Scoring) -> Parting:
         n_labels = self.rows.n_labels
@@ -158,7 +172,9 @@ class _Level:
             return Parting(each, n_labels, self.rows)
         shaping = self.plan.rows.some(held_out)
         if self.kind == "rc3p":
-            return Parting(each, n_labels, self.rows, rank_limits(shaping, self.alpha))
+            counts = np.bincount(self.rows.labels, minlength=n_labels)
+            beyond = 1 - np.array(self.ranks(counts)) / np.maximum(counts, 1)
+            return Parting(each, n_labels, self.rows, rank_limits(shaping, np.maximum(beyond, 0) / 2))
         (scores,) = shaping.label_scores([scoring], None, ranked=False)
         found = clusters_of(scores, shaping.labels, n_labels, self.alpha, self.rows.seed)
         n_cells = int(found.max()) + 1
@@ -203,22 +219,29 @@ class _Level:
         return tuple(most)
 
 
-def rank_limits(rows: CalibrationRows, alpha: float) -> NDArray[np.uint32]:
+def rank_limits(rows: CalibrationRows, most_left_out: NDArray[np.float64]) -> NDArray[np.uint32]:
     """Return the rank beyond which each label is left out of sets.
 
-    The smallest that leaves out at most a share alpha / 2 of the label's rows here; the other half of alpha
-    is for the threshold. Labels that these rows lack have no limit.
+    The smallest that leaves out at most the given share of the label's rows here. Labels that these rows lack
+    have no limit.
     """
     ranks, n_labels = rows.label_ranks(), rows.n_labels
     limits = np.full(n_labels, n_labels, dtype=np.uint32)
     for label in np.unique(rows.labels):
         own = np.sort(ranks[rows.labels == label])
-        limits[label] = own[len(own) - 1 - int(len(own) * alpha / 2)]
+        limits[label] = own[len(own) - 1 - int(len(own) * most_left_out[label])]
     return limits
 
 
 def _is_short(cell: int, cells: Sequence[Cell]) -> bool:
     return cell >= len(cells) or cells[cell].rank > cells[cell].n_calibration
+
+
+def _is_unbounded(cell: int, cells: Sequence[Cell]) -> bool:
+    """Whether a threshold is infinite though rows are many enough."""
+    if _is_short(cell, cells):
+        return False
+    return all(candidate.threshold == float("inf") for candidate in cells[cell].candidates)
 
 
 def _unbounded(scoring: Scoring, n: int, rank: int) -> Cell:

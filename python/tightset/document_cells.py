@@ -114,7 +114,7 @@ def as_condition(document: Any, facts: Facts) -> Condition:
     if kind == "rc3p":
         most_ranks = _integers(document["most_ranks"], "most_ranks", facts.n_labels, 1, facts.n_labels)
     return Condition(
-        kind=kind,
+        kind=document["kind"],
         scarce=document["scarce"],
         cells=cells,
         cell_of=cell_of,
@@ -195,12 +195,10 @@ def _check_candidates(candidates: tuple[Candidate, ...], facts: Facts, n: int, r
             message = f"threshold {candidate.threshold} does not belong to rank {rank} of {n} rows"
             raise ValueError(message)
         pairs = (candidate.pairs_at_lo or 0) + len(candidate.between)
-        if pairs > facts.n_calibration * facts.n_labels or (
-            rank == 1 and candidate.lo not in (None, -math.inf)
-        ):
-            message = (
-                f"lo and pairs_at_lo do not belong to rank {rank} of {n} rows of {facts.n_labels} labels"
-            )
+        is_first = rank > 1 or candidate.lo in (None, -math.inf)
+        if pairs > facts.n_calibration * facts.n_labels or not is_first:
+            place = f"rank {rank} of {n} rows of {facts.n_labels} labels"
+            message = f"lo and pairs_at_lo do not belong to {place}"
             raise ValueError(message)
 
 

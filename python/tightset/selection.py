@@ -59,6 +59,7 @@ def choose(
     delta: float | None = None,
     shares: int = 1,
     of: str = "",
+    stacklevel: int = 3,
 ) -> list[Choice]:
     """Return a choice for each level; all levels share the readings of the data.
 
@@ -86,7 +87,7 @@ def choose(
             f"candidate at alpha={min(infeasible)}: the first one is used ({candidates[0]}); a recipe with "
             "one candidate needs no selection"
         )
-        warnings.warn(message, SmallCalibrationWarning, stacklevel=3)
+        warnings.warn(message, SmallCalibrationWarning, stacklevel=stacklevel)
     if feasible:
         thresholds = rows.order_statistics(candidates, fitting, [ranks[i] for i in feasible])
         counts = rows.set_counts(candidates, sizing, thresholds, thresholds)

@@ -101,6 +101,19 @@ def warn_if_unbounded(
     warnings.warn(message, SmallCalibrationWarning, stacklevel=stacklevel)
 
 
+def warn_of_infinite_labels(labels: Sequence[int], alpha: float, *, stacklevel: int) -> None:
+    """Warn that labels are in every set though they have rows enough."""
+    if labels:
+        listed = ", ".join(map(str, labels[:MOST_NAMED]))
+        if len(labels) > MOST_NAMED:
+            listed += f" and {len(labels) - MOST_NAMED} more"
+        message = (
+            f"too many rows of labels {listed} have an infinite score, being marked impossible (-inf) or "
+            f"beyond a limit of rank: at alpha={alpha} their threshold is infinite"
+        )
+        warnings.warn(message, SmallCalibrationWarning, stacklevel=stacklevel)
+
+
 MOST_NAMED = 20
 
 

@@ -4,25 +4,26 @@
 //! readers differ in how they read decimals; lists of scores are the bits of one after another. Reading
 //! checks every field against every other.
 
-use std::borrow::Cow;
+mod cells;
+mod recipes;
+mod values;
+
+use cells::{Facts, cell, cell_fields, condition, condition_json};
+use recipes::{recipe, recipe_json};
+use values::{
+    Fields, borrowed, count, field, flag, integer, integer_json, is_text, list, number, number_json, refuse,
+    shown, text,
+};
 
 use crate::error::Error;
-use crate::json::{Json, clipped};
-use crate::predictor::{Part, Predictor, Recipe, Selection};
-use crate::quantile::conformal_rank;
+use crate::json::Json;
+use crate::predictor::{Pac, Predictor};
 use crate::rows::MOST_LABELS;
-use crate::scoring::{Reweight, Score, Scoring};
-use crate::selected::Survivor;
 use crate::uniform::GENERATOR;
 
 const FORMAT: &str = "tightset-predictor";
 const VERSION: &str = "1";
-/// Candidates that a recipe may have; it is made from three lists, whose product a small file can blow up.
-const MOST_CANDIDATES: usize = 1 << 14;
-/// Weights stay within 32 bits for every n and alpha.
-const LARGEST_HANDICAP: f64 = 100.0;
-
-const FIELDS: [&str; 14] = [
+const FIELDS: [&str; 13] = [
     "format",
     "format_version",
     "tightset",
@@ -35,7 +36,6 @@ const FIELDS: [&str; 14] = [
     "probabilities",
     "uses_row_ids",
     "recipe",
-    "candidates",
     "sha256",
 ];
 
@@ -52,7 +52,13 @@ pub(crate) fn read(document: &Json<'_>) -> Result<Predictor, Error> {
     if !matches!(version, Json::Number(number) if number == VERSION) {
         return refuse(format!("its format_version is {}; this version reads {VERSION}", shown(version)));
     }
-    let fields = Fields::new(document, "the document", &FIELDS, &["label_names", "calibration_scores"])?;
+    // The document of a condition has cells, any other one is a cell itself.
+    let is_conditional = field("condition").is_some();
+    let mut required = FIELDS.to_vec();
+    required.push(if is_conditional { "condition" } else { "candidates" });
+    let optional = ["label_names", "pac", "calibration_scores"];
+    let optional = &optional[..if is_conditional { 2 } else { 3 }];
+    let fields = Fields::new(document, "the document", &required, optional)?;
     if !is_text(fields.get("sha256"), &document.digest()) {
         return refuse("its sha256 is not that of its contents: it was changed after it was written");
     }
@@ -65,29 +71,42 @@ pub(crate) fn read(document: &Json<'_>) -> Result<Predictor, Error> {
     let n = count(fields.get("n_calibration"), "n_calibration", i64::MAX as usize)?;
     let n_labels = count(fields.get("n_labels"), "n_labels", MOST_LABELS)?;
     let rank = count(fields.get("rank"), "rank", i64::MAX as usize)?;
-    if rank != conformal_rank(n, alpha).map_err(|error| Error::Document(error.to_string()))? {
-        return refuse(format!("rank {rank} does not belong to alpha={alpha} and {n} rows"));
-    }
+    let pac = fields.optional("pac").map(pac).transpose()?;
     let recipe = recipe(fields.get("recipe"))?;
-    let candidates = list(fields.get("candidates"), "candidates")?;
-    let candidates: Vec<Candidate> = candidates.iter().map(candidate).collect::<Result<_, _>>()?;
-    check_candidates(&candidates, &recipe, n, n_labels, rank)?;
-    let scores = fields.optional("calibration_scores").map(|table| score_table(table, &candidates, n, rank));
+    let facts = Facts { alpha, recipe: &recipe, n_labels, n_calibration: n, is_pac: pac.is_some() };
+    facts.check_rank(rank, n)?;
+    let (condition, cells, details) = if is_conditional {
+        let (condition, cells, details) = condition(fields.get("condition"), &facts)?;
+        (Some(condition), cells, details)
+    } else {
+        let (cell, detail) = cell(&fields, &facts, n, rank)?;
+        (None, vec![cell], vec![detail])
+    };
     let names = fields.optional("label_names").map(|names| label_names(names, n_labels));
-    Ok(Predictor::from_parts(
+    Ok(Predictor {
         alpha,
         n_labels,
-        n,
+        n_calibration: n,
         rank,
-        integer(fields.get("seed"), "seed")?,
-        flag(fields.get("probabilities"), "probabilities")?,
-        flag(fields.get("uses_row_ids"), "uses_row_ids")?,
-        names.transpose()?,
+        seed: integer(fields.get("seed"), "seed")?,
+        probabilities: flag(fields.get("probabilities"), "probabilities")?,
+        uses_row_ids: flag(fields.get("uses_row_ids"), "uses_row_ids")?,
+        pac,
+        label_names: names.transpose()?,
         recipe,
-        candidates.iter().map(|c| c.reweight).collect(),
-        candidates.into_iter().map(|c| c.survivor).collect(),
-        scores.transpose()?,
-    ))
+        cells,
+        details,
+        condition,
+    })
+}
+
+fn pac(document: &Json<'_>) -> Result<Pac, Error> {
+    let fields = Fields::new(document, "pac", &["delta", "shares"], &[])?;
+    let delta = number(fields.get("delta"), "delta")?;
+    if !(delta > 0.0 && delta < 1.0) {
+        return refuse(format!("delta must be strictly between 0 and 1, got {delta}"));
+    }
+    Ok(Pac { delta, shares: count(fields.get("shares"), "shares", i64::MAX as usize)? as u64 })
 }
 
 /// Writes a document.
@@ -105,17 +124,17 @@ pub(crate) fn write(predictor: &Predictor) -> Json<'_> {
         field("probabilities", Json::Flag(predictor.probabilities)),
         field("uses_row_ids", Json::Flag(predictor.uses_row_ids)),
     ];
+    if let Some(Pac { delta, shares }) = predictor.pac {
+        let fields_of_pac = vec![field("delta", number_json(delta)), field("shares", integer_json(shares))];
+        fields.push(field("pac", Json::Object(fields_of_pac)));
+    }
     if let Some(names) = &predictor.label_names {
         fields.push(field("label_names", Json::List(names.iter().map(|name| borrowed(name)).collect())));
     }
     fields.push(field("recipe", recipe_json(&predictor.recipe)));
-    let candidates = predictor.candidates.iter().zip(&predictor.reweights);
-    let is_bracketed = predictor.candidates.len() > 1;
-    let candidates = candidates.map(|(c, reweight)| candidate_json(c, *reweight, is_bracketed)).collect();
-    fields.push(field("candidates", Json::List(candidates)));
-    if let Some(scores) = &predictor.calibration_scores {
-        let rows = scores.iter().map(|row| Json::Text(packed(row).into())).collect();
-        fields.push(field("calibration_scores", Json::List(rows)));
+    match &predictor.condition {
+        None => fields.extend(cell_fields(&predictor.cells[0], &predictor.details[0])),
+        Some(condition) => fields.push(field("condition", condition_json(predictor, condition))),
     }
     let digest = Json::Object(fields.clone()).digest();
     fields.push(field("sha256", Json::Text(digest.into())));
@@ -129,4 +148,3 @@ fn label_names(document: &Json<'_>, n_labels: usize) -> Result<Vec<String>, Erro
     }
     names.iter().map(|name| text(name, "label_names").map(str::to_owned)).collect()
 }
-

@@ -5,7 +5,7 @@ use super::values::{
 };
 use crate::error::Error;
 use crate::json::{Json, clipped};
-use crate::predictor::{Part, Recipe, Selection};
+use crate::recipe::{Part, Recipe, Selection};
 use crate::scoring::{Reweight, Score, Scoring};
 
 /// Candidates that a recipe may have; it is made from three lists, whose product a small file can blow up.
@@ -161,4 +161,3 @@ pub(super) fn reweight(document: &Json<'_>) -> Result<Option<Reweight>, Error> {
     let (gamma, power) = (number(fields.get("gamma"), "gamma")?, number(fields.get("power"), "power")?);
     Reweight::new(gamma, power).map(Some).map_err(|error| Error::Document(error.to_string()))
 }
-

@@ -58,7 +58,12 @@ pub(super) fn packed(scores: &[f64]) -> String {
 pub(super) struct Fields<'a, 'j>(&'a [(Cow<'j, str>, Json<'j>)]);
 
 impl<'a, 'j> Fields<'a, 'j> {
-    pub(super) fn new(document: &'a Json<'j>, name: &str, required: &[&str], optional: &[&str]) -> Result<Self, Error> {
+    pub(super) fn new(
+        document: &'a Json<'j>,
+        name: &str,
+        required: &[&str],
+        optional: &[&str],
+    ) -> Result<Self, Error> {
         let Json::Object(fields) = document else {
             return refuse(format!("{name} must be an object, got {}", shown(document)));
         };

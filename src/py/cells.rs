@@ -15,7 +15,8 @@ use super::arguments::{
 };
 use super::enter::enter;
 use super::selecting::{PySurvivor, survivors};
-use crate::cells::{Cell, Parting, Partition};
+use crate::cell_counts::Parting;
+use crate::cells::{Cell, Partition};
 use crate::counts::Bracket;
 use crate::error::Error;
 
