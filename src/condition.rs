@@ -88,6 +88,7 @@ impl Condition {
 }
 
 /// Some rows of a matrix, in any order.
+#[derive(Debug)]
 pub(crate) struct Picked<'a, R> {
     pub(crate) rows: &'a R,
     pub(crate) indices: Vec<usize>,
@@ -122,6 +123,7 @@ impl<F: Float, R: Rows<F>> Rows<F> for Picked<'_, R> {
 }
 
 /// The randomisation of some rows, owned.
+#[derive(Debug)]
 pub(crate) struct PickedRandomness {
     u: Option<Vec<f64>>,
     row_ids: Option<Vec<u64>>,

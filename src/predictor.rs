@@ -154,6 +154,7 @@ impl<F: Float> Scratch<F> {
             self.room = room;
         }
         self.order.clear();
+        self.order.reserve(room.0);
         if let Some(partition) = predictor.partition() {
             self.cell_vote.reserve(&predictor.cells, partition);
             self.order.extend_from_slice(partition.order());

@@ -28,7 +28,8 @@ impl Facts<'_> {
     pub(super) fn check_rank(&self, rank: usize, n: usize) -> Result<(), Error> {
         let asked = conformal_rank(n, self.alpha).map_err(|error| Error::Document(error.to_string()))?;
         // Which rank delta asks for is not computed again: readers would have to agree on a beta law.
-        if if self.is_pac { rank <= n + 1 } else { rank == asked } {
+        let is_right = if self.is_pac { rank <= n + 1 } else { rank == asked };
+        if is_right {
             return Ok(());
         }
         refuse(format!("rank {rank} does not belong to alpha={} and {n} rows", self.alpha))
