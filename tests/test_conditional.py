@@ -11,6 +11,7 @@ import conditional_reference as reference
 import tightset as ts
 from modsel_reference import score_tables
 from tightset import _core, clusters
+from tightset.recipes import as_recipe
 
 K = 4
 SMALL = ts.Recipe(["aps", "thr"], [None, "entropy"], [0.5, 1.0, float("inf")], "modsel")
@@ -46,6 +47,39 @@ def test_each_label_has_the_threshold_of_its_rows(recipe, dtype):
     # Labels by falling probability.
     for row, found in zip(new, sets, strict=True):
         assert (np.diff(row[found]) <= 0).all()
+
+
+@pytest.mark.parametrize("recipe", ["thr", "aps", "raps", "saps", "rank", "mixed", "er-aps"])
+@pytest.mark.parametrize("scarce", ["all", "pooled"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_many_labels_are_cut_as_the_definition_says(recipe, scarce, dtype):
+    """Sets are cut between the extreme thresholds; the definition scores every label."""
+    rng = np.random.default_rng(30)
+    k, n = 100, 3000
+    labels = rng.integers(k if scarce == "all" else k - 5, size=n)
+    spread = np.exp(rng.normal(size=(n, 1)))
+    logits = (spread * (rng.normal(size=(n, k)) + (2 + labels % 4)[:, None] * np.eye(k)[labels])).astype(
+        dtype
+    )
+    new = logits[:300].copy()
+    new[0, 5:] = -np.inf
+    new[1] = 0.0
+    new[2] *= 1e4
+    used = as_recipe(recipe).with_selection("held-out") if recipe == "er-aps" else recipe
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ts.SmallCalibrationWarning)
+        predictor = ts.calibrate(logits, labels, 0.2, used, condition="label", scarce=scarce)
+    sets = predictor.predict_set(new)
+    thresholds = predictor.condition.thresholds
+    if scarce == "pooled":
+        assert np.isfinite(thresholds).all()
+        assert len(np.unique(thresholds)) > 50
+    np.testing.assert_array_equal(sets.mask, predictor.scores(new) <= thresholds)
+    for row, found in zip(new, sets, strict=True):
+        assert (np.diff(row[found]) <= 0).all()
+    not_empty = predictor.predict_set(new, allow_empty=False)
+    for one, other, row in zip(sets, not_empty, new, strict=True):
+        assert other.tolist() == (one.tolist() or [int(row.argmax())])
 
 
 @pytest.mark.parametrize("n_threads", [1, 2])
