@@ -50,7 +50,11 @@ def tensors(batch):
 def test_class_conditional_sets_are_equal(batch, ours, name):
     from torchcp.classification.predictor import ClassConditionalPredictor
 
-    score = {"thr": ours.THR(), "aps": ours.APS(randomized=False), "raps": ours.RAPS(randomized=False)}[name]
+    score = {
+        "thr": ours.THR(),
+        "aps": ours.APS(randomized=False),
+        "raps": ours.RAPS(penalty=0.1, kreg=2, randomized=False),
+    }[name]
     predictor = ClassConditionalPredictor(score_function=score)
     (logits, labels), new = tensors(batch)
     predictor.calculate_threshold(logits, labels, ALPHA)
@@ -61,7 +65,7 @@ def test_class_conditional_sets_are_equal(batch, ours, name):
     else:
         # Without randomisation U is 1 in calibration and in prediction, so the same is asked of ours.
         given = {"reweight": None, "u": 1.0}
-        scorer = mine.scoring.score if name == "aps" else ts.RAPS(score.penalty, score.k_reg)
+        scorer = ts.APS() if name == "aps" else ts.RAPS(penalty=0.1, k_reg=2)
         scores = ts.all_scores(batch[0][N:], scorer, **given)
         of_labels = ts.label_scores(batch[0][:N], batch[1][:N], scorer, **given)
         own = [ts.conformal_threshold(of_labels[batch[1][:N] == y], ALPHA) for y in range(K)]
@@ -117,7 +121,7 @@ def test_rank_limits_of_the_same_rows_give_sets_that_are_never_larger(batch, our
 
 
 def test_limits_of_other_rows_keep_the_level(ours):
-    """Over calibrations, small ones at that: ours covers at least 1 - alpha, what theirs covers is shown."""
+    """Over small calibrations: ours covers at least 1 - alpha, theirs more than that, at the cost of size."""
     from torchcp.classification.predictor import RC3PPredictor
 
     rng = np.random.default_rng(0)
@@ -136,5 +140,5 @@ def test_limits_of_other_rows_keep_the_level(ours):
             [theirs[rest, labels[half:]].mean(), mine.predict_set(logits[half:]).coverage(labels[half:])]
         )
     mean, error = np.mean(covered, axis=0), np.std(covered, axis=0, ddof=1) / np.sqrt(150)
-    print(mean, error)
     assert mean[1] > 0.7 - 4 * error[1]
+    assert mean[0] > mean[1] + 4 * error.max()
