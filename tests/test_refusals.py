@@ -395,6 +395,7 @@ CONDITIONS = [
     ("mixed groups", {"condition": np.array(["a", 1, 2, 3], object)}, TypeError, "got a int"),
     ("masked groups", {"condition": np.ma.array(Y, mask=Y > 1)}, TypeError, "condition must not be masked"),
     ("large groups", {"condition": np.array([2**63] * 4, np.uint64)}, ValueError, "must be below 2^63"),
+    ("no text", {"condition": ["a", "b", "c", "\ud800"]}, ValueError, "must be text that UTF-8 can hold"),
     ("bool groups", {"condition": Y > 0}, TypeError, "got dtype bool"),
     ("scarce", {"condition": "label", "scarce": "none"}, ValueError, "scarce must be one of 'all', 'pooled'"),
     ("guarantee", {"guarantee": "strong"}, ValueError, "guarantee must be one of 'marginal', 'pac'"),

@@ -115,8 +115,15 @@ def as_groups(
             message = f"{name} must be below 2^63, got {array.max()}"
             raise ValueError(message)
         array = array.astype(np.int64)
-    names, index = np.unique(array, return_inverse=True)
-    return names.tolist(), index.reshape(-1).astype(np.int64)
+    distinct, index = np.unique(array, return_inverse=True)
+    names = distinct.tolist()
+    for group in names if array.dtype.kind not in "iu" else ():
+        try:
+            group.encode()
+        except UnicodeEncodeError:
+            message = f"{name} must be text that UTF-8 can hold, got {group!r}"
+            raise ValueError(message) from None
+    return names, index.reshape(-1).astype(np.int64)
 
 
 def as_choice(value: object, name: str, choices: tuple[str, ...]) -> None:
