@@ -216,10 +216,27 @@ impl<'a, F: Float> View<'a, F> {
         workspace: &mut Workspace<F>,
         candidate: &Scoring,
         scale: Scale,
+        each: impl FnMut(u32, f64),
+    ) {
+        self.sort(workspace);
+        self.sorted_scores(workspace, candidate, scale, each);
+    }
+
+    /// Sorts the labels, once for all candidates.
+    pub(crate) fn sort(&self, workspace: &mut Workspace<F>) {
+        workspace.order.sort(self.row);
+    }
+
+    /// What [`View::all_scores`] gives, after [`View::sort`].
+    #[inline(always)]
+    pub(crate) fn sorted_scores(
+        &self,
+        workspace: &mut Workspace<F>,
+        candidate: &Scoring,
+        scale: Scale,
         mut each: impl FnMut(u32, f64),
     ) {
         let Workspace { order, sums } = workspace;
-        order.sort(self.row);
         if candidate.is_limit() {
             for i in 0..order.n_possible {
                 each(order.labels[i], self.limit(candidate, order.logits[i], i + 1, scale));
@@ -312,4 +329,19 @@ impl<F: Float> Views<F> {
 pub(crate) struct Workspace<F: Float> {
     order: Order<F>,
     sums: Vec<(i128, F)>,
+}
+
+impl<F: Float> Workspace<F> {
+    /// Makes room for rows of so many labels.
+    pub(crate) fn reserve(&mut self, n_labels: usize) {
+        self.order.reserve(n_labels);
+        self.sums.clear();
+        self.sums.reserve(n_labels + 1);
+    }
+
+    /// The label of a rank counted from 0, of the row that was sorted last.
+    #[inline(always)]
+    pub(crate) fn label(&self, i: usize) -> u32 {
+        self.order.labels[i]
+    }
 }

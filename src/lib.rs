@@ -49,6 +49,9 @@
 //! ```
 
 mod batch;
+mod cell_counts;
+mod cells;
+mod condition;
 mod counts;
 mod cut;
 mod document;
@@ -67,6 +70,7 @@ mod quantile;
 mod radix;
 mod ranked_masses;
 mod reading;
+mod recipe;
 mod row;
 mod rows;
 mod score;
@@ -83,6 +87,9 @@ mod uniform;
 mod py;
 
 pub use batch::{Measure, all_scores, label_scores, p_values, ranks, softmax, uncertainty};
+pub use cell_counts::{CellCounts, Parting, count_cell_pairs};
+pub use cells::{Cell, Partition, cell_p_values, predict_cell_sets};
+pub use condition::GroupKey;
 pub use counts::{Bracket, PairCounts, count_pairs};
 pub use error::Error;
 pub use float::Float;

@@ -192,6 +192,16 @@ pub(crate) struct Order<F: Float> {
 }
 
 impl<F: Float> Order<F> {
+    /// Makes room for rows of so many labels.
+    pub(crate) fn reserve(&mut self, n_labels: usize) {
+        self.keys.clear();
+        self.keys.reserve(n_labels);
+        self.labels.clear();
+        self.labels.reserve(n_labels);
+        self.logits.clear();
+        self.logits.reserve(n_labels);
+    }
+
     pub(crate) fn sort(&mut self, row: &[F]) {
         self.keys.clear();
         self.keys.extend(row.iter().enumerate().map(|(label, &z)| F::key(z, label as u32)));

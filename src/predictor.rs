@@ -1,70 +1,26 @@
 //! A calibrated predictor, as the Python package saves it: read once, shared by all threads.
 
+use crate::cells::{Cell, CellVote, Partition, cell_p_values, predict_cell_row, predict_cell_sets};
+use crate::condition::{Condition, GroupKey, GroupName, Parted, Picked, PickedRandomness, merged};
 use crate::cut::Cut;
 use crate::document;
 use crate::error::Error;
 use crate::float::Float;
 use crate::json::Json;
 use crate::kernel::{Candidates, View};
+use crate::recipe::Recipe;
 use crate::rows::{LogProbabilities, Rows, log_probabilities};
-use crate::scoring::{Reweight, Score, Scoring};
+use crate::scoring::{Reweight, Scoring};
 use crate::selected::{Survivor, Vote, predict_selected_sets, selected_p_values};
 use crate::sets::{Sets, predict_sets};
 use crate::simd::{instances, with_subnormals};
 use crate::threads::Plan;
 use crate::uniform::{Randomness, Uniforms};
 
-/// How one of several candidates is selected.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Selection {
-    Modsel,
-    HeldOut,
-    Paper,
-    Released,
-}
-
-impl Selection {
-    pub(crate) const ALL: [Self; 4] = [Self::Modsel, Self::HeldOut, Self::Paper, Self::Released];
-
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Modsel => "modsel",
-            Self::HeldOut => "held-out",
-            Self::Paper => "paper",
-            Self::Released => "released",
-        }
-    }
-}
-
-/// Some of a recipe's candidates: every combination of what is listed.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Part {
-    pub(crate) scores: Vec<Score>,
-    pub(crate) reweights: Vec<Option<Reweight>>,
-    /// None for the fixed grid.
-    pub(crate) temperatures: Option<Vec<f64>>,
-    /// A preference for other parts.
-    pub(crate) handicap: f64,
-}
-
-impl Part {
-    pub(crate) fn holds(&self, scoring: &Scoring, reweight: Option<Reweight>) -> bool {
-        let is_listed = self.temperatures.as_ref().is_none_or(|list| list.contains(&scoring.temperature));
-        is_listed && self.scores.contains(&scoring.score) && self.reweights.contains(&reweight)
-    }
-}
-
-/// What a predictor was made by; kept to be written again.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Recipe {
-    pub(crate) selection: Option<Selection>,
-    pub(crate) parts: Vec<Part>,
-}
-
 /// A calibrated predictor: immutable, safe to share among threads, the same bits as in Python.
 ///
 /// For rows exchangeable with the calibration rows, the set of a new row contains its label with
-/// probability at least `1 - alpha`, over the draw of both.
+/// probability at least `1 - alpha`, over the draw of both; with a condition, within each label or group.
 ///
 /// # Examples
 /// ```
@@ -95,15 +51,47 @@ pub struct Predictor {
     pub(crate) seed: u64,
     pub(crate) probabilities: bool,
     pub(crate) uses_row_ids: bool,
+    pub(crate) pac: Option<Pac>,
     pub(crate) label_names: Option<Vec<String>>,
     pub(crate) recipe: Recipe,
+    /// One, or those of the condition.
+    pub(crate) cells: Vec<Cell>,
+    /// What else is known of each cell.
+    pub(crate) details: Vec<Detail>,
+    pub(crate) condition: Option<Condition>,
+}
+
+/// A guarantee over calibration draws: all but a share delta of them cover.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Pac {
+    pub(crate) delta: f64,
+    /// Thresholds that delta was divided among.
+    pub(crate) shares: u64,
+}
+
+/// A cell's calibration.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Detail {
+    pub(crate) n_calibration: usize,
+    pub(crate) rank: usize,
     /// The candidates' reweightings as they were given: none and one of power 0 compute alike.
     pub(crate) reweights: Vec<Option<Reweight>>,
-    pub(crate) candidates: Vec<Survivor>,
-    pub(crate) calibration_scores: Option<Vec<Vec<f64>>>,
     /// The candidates' scorings, and the order in which they share their sums.
     scorings: Vec<Scoring>,
     order: Vec<usize>,
+}
+
+impl Detail {
+    pub(crate) fn new(
+        n_calibration: usize,
+        rank: usize,
+        reweights: Vec<Option<Reweight>>,
+        cell: &Cell,
+    ) -> Self {
+        let scorings: Vec<Scoring> = cell.candidates.iter().map(|c| c.scoring).collect();
+        let order = Candidates::new(&scorings).order;
+        Self { n_calibration, rank, reweights, scorings, order }
+    }
 }
 
 /// What a prediction may be asked for beyond the rows.
@@ -115,11 +103,13 @@ pub struct Options<'a> {
     pub uniforms: Uniforms<'a>,
     /// An id for each row, exactly when calibration had them.
     pub row_ids: Option<&'a [u64]>,
+    /// The group of each row, exactly when calibration had groups.
+    pub groups: Option<&'a [GroupKey<'a>]>,
 }
 
 impl Default for Options<'_> {
     fn default() -> Self {
-        Self { allow_empty: true, uniforms: Uniforms::FromRow, row_ids: None }
+        Self { allow_empty: true, uniforms: Uniforms::FromRow, row_ids: None, groups: None }
     }
 }
 
@@ -130,6 +120,7 @@ impl Default for Options<'_> {
 #[derive(Debug)]
 pub struct Scratch<F: Float = f32> {
     vote: Vote<F>,
+    cell_vote: CellVote<F>,
     order: Vec<usize>,
     labels: Vec<u32>,
     row: Vec<F>,
@@ -141,11 +132,19 @@ impl<F: Float> Scratch<F> {
     /// Empty working space; the first row fills it.
     #[must_use]
     pub fn new() -> Self {
-        Self { vote: Vote::default(), order: Vec::new(), labels: Vec::new(), row: Vec::new(), room: (0, 0) }
+        Self {
+            vote: Vote::default(),
+            cell_vote: CellVote::default(),
+            order: Vec::new(),
+            labels: Vec::new(),
+            row: Vec::new(),
+            room: (0, 0),
+        }
     }
 
-    fn fit(&mut self, predictor: &Predictor) {
-        let room = (predictor.candidates.len(), predictor.n_labels);
+    fn fit(&mut self, predictor: &Predictor, cell: usize) {
+        let most = predictor.cells.iter().map(|cell| cell.candidates.len()).max();
+        let room = (most.unwrap_or(0), predictor.n_labels);
         if self.room != room {
             self.vote.reserve(room.0, room.1);
             self.labels.clear();
@@ -155,7 +154,14 @@ impl<F: Float> Scratch<F> {
             self.room = room;
         }
         self.order.clear();
-        self.order.extend_from_slice(&predictor.order);
+        self.order.reserve(room.0);
+        if let Some(partition) = predictor.partition() {
+            self.cell_vote.reserve(&predictor.cells, partition);
+            self.order.extend_from_slice(partition.order());
+        } else {
+            self.vote.fit(predictor.cells[cell].candidates.len());
+            self.order.extend_from_slice(&predictor.details[cell].order);
+        }
         self.labels.clear();
     }
 }
@@ -196,41 +202,6 @@ impl Predictor {
     #[must_use]
     pub fn to_json(&self) -> String {
         document::write(self).pretty()
-    }
-
-    #[allow(clippy::too_many_arguments, reason = "the fields of a document, once")]
-    pub(crate) fn from_parts(
-        alpha: f64,
-        n_labels: usize,
-        n_calibration: usize,
-        rank: usize,
-        seed: u64,
-        probabilities: bool,
-        uses_row_ids: bool,
-        label_names: Option<Vec<String>>,
-        recipe: Recipe,
-        reweights: Vec<Option<Reweight>>,
-        candidates: Vec<Survivor>,
-        calibration_scores: Option<Vec<Vec<f64>>>,
-    ) -> Self {
-        let scorings: Vec<Scoring> = candidates.iter().map(|c| c.scoring).collect();
-        let order = Candidates::new(&scorings).order;
-        Self {
-            alpha,
-            n_labels,
-            n_calibration,
-            rank,
-            seed,
-            probabilities,
-            uses_row_ids,
-            label_names,
-            recipe,
-            reweights,
-            candidates,
-            calibration_scores,
-            scorings,
-            order,
-        }
     }
 
     /// Miscoverage level.
@@ -276,10 +247,38 @@ impl Predictor {
     }
 
     /// What prediction uses: one candidate with its threshold `hi`, or those among which each label of a
-    /// row selects.
+    /// row selects. With a condition, none: see [`Predictor::cells`].
     #[must_use]
     pub fn candidates(&self) -> &[Survivor] {
-        &self.candidates
+        if self.condition.is_none() { &self.cells[0].candidates } else { &[] }
+    }
+
+    /// What was calibrated: one cell of all rows, or those of the condition.
+    #[must_use]
+    pub fn cells(&self) -> &[Cell] {
+        &self.cells
+    }
+
+    /// Whether rows need groups.
+    #[must_use]
+    pub fn uses_groups(&self) -> bool {
+        self.condition.as_ref().is_some_and(Condition::has_groups)
+    }
+
+    /// The groups of the calibration; none without groups.
+    pub fn groups(&self) -> impl Iterator<Item = GroupKey<'_>> {
+        let names = match self.condition.as_ref().map(|condition| &condition.parted) {
+            Some(Parted::Groups { names, .. }) => names.as_slice(),
+            _ => &[],
+        };
+        names.iter().map(GroupName::key)
+    }
+
+    fn partition(&self) -> Option<&Partition> {
+        match self.condition.as_ref().map(|condition| &condition.parted) {
+            Some(Parted::Labels(partition)) => Some(partition),
+            _ => None,
+        }
     }
 
     /// The set of one row: labels by falling probability.
@@ -310,8 +309,9 @@ impl Predictor {
         self.check_labels(row.len())?;
         let randomness = self.randomness(options)?;
         randomness.check(1)?;
-        scratch.fit(self);
-        with_subnormals(|| predict_one::<F>(self, row, options.allow_empty, &randomness, scratch))?;
+        let cell = self.cells_of(options, 1)?.map_or(0, |cell| cell(0)) as usize;
+        scratch.fit(self, cell);
+        with_subnormals(|| predict_one::<F>(self, cell, row, options.allow_empty, &randomness, scratch))?;
         Ok(&scratch.labels)
     }
 
@@ -328,23 +328,65 @@ impl Predictor {
         self.check_labels(rows.n_labels())?;
         let randomness = self.randomness(options)?;
         if self.probabilities {
-            self.sets_of(&LogProbabilities(rows), options.allow_empty, &randomness, plan)
+            self.sets_of(&LogProbabilities(rows), options, &randomness, plan)
         } else {
-            self.sets_of(rows, options.allow_empty, &randomness, plan)
+            self.sets_of(rows, options, &randomness, plan)
         }
     }
 
     fn sets_of<F: Float, R: Rows<F>>(
         &self,
         rows: &R,
-        allow_empty: bool,
+        options: &Options<'_>,
         randomness: &Randomness<'_>,
         plan: &Plan<'_>,
     ) -> Result<Sets, Error> {
-        match self.candidates.as_slice() {
-            [only] => predict_sets(rows, &only.scoring, only.hi, allow_empty, randomness, plan),
-            several => predict_selected_sets(rows, several, allow_empty, randomness, plan),
+        let allow_empty = options.allow_empty;
+        if let Some(partition) = self.partition() {
+            return predict_cell_sets(rows, &self.cells, partition, allow_empty, randomness, plan);
         }
+        let Some(of_rows) = self.cells_by_row(options, rows.n_rows())? else {
+            return cell_sets(&self.cells[0], rows, allow_empty, randomness, plan);
+        };
+        randomness.check(rows.n_rows())?;
+        let mut parts = Vec::new();
+        for (cell, indices) in of_rows {
+            let random = PickedRandomness::of(randomness, &indices);
+            let picked = Picked { rows, indices };
+            let sets = cell_sets(&self.cells[cell], &picked, allow_empty, &random.view(randomness), plan)?;
+            parts.push((picked.indices, sets));
+        }
+        Ok(merged(&parts, rows.n_rows()))
+    }
+
+    /// The cells that rows are in, with the rows of each; `None` without groups.
+    fn cells_by_row(&self, options: &Options<'_>, n_rows: usize) -> Result<Option<Vec<CellRows>>, Error> {
+        let Some(cell_of) = self.cells_of(options, n_rows)? else { return Ok(None) };
+        let mut indices = vec![Vec::new(); self.cells.len()];
+        (0..n_rows).for_each(|i| indices[cell_of(i) as usize].push(i));
+        Ok(Some(indices.into_iter().enumerate().filter(|(_, rows)| !rows.is_empty()).collect()))
+    }
+
+    /// The cell of each row, by its group; `None` without groups.
+    fn cells_of<'a>(
+        &'a self,
+        options: &Options<'a>,
+        n_rows: usize,
+    ) -> Result<Option<impl Fn(usize) -> u32 + 'a>, Error> {
+        let (condition, groups) = match (&self.condition, options.groups) {
+            (Some(condition), Some(groups)) if condition.has_groups() => (condition, groups),
+            _ if self.uses_groups() || options.groups.is_some() => {
+                let found = if self.uses_groups() { "none" } else { "some" };
+                return Err(Error::argument("groups", "given exactly when calibration had them", found));
+            }
+            _ => return Ok(None),
+        };
+        if groups.len() != n_rows {
+            return Err(Error::Length { name: "groups", found: groups.len(), expected: n_rows });
+        }
+        // Unknown groups are refused before anything is predicted.
+        groups.iter().try_for_each(|&group| condition.cell_of(group).map(|_| ()))?;
+        Ok(Some(move |i: usize| condition.cell_of(groups[i]).ok().flatten().unwrap_or(0)))
     }
 
     /// Conformal p-values of all labels, `out` as rows of K. `options.allow_empty` has no part in them.
@@ -361,27 +403,44 @@ impl Predictor {
         self.check_labels(rows.n_labels())?;
         let randomness = self.randomness(options)?;
         if self.probabilities {
-            self.p_values_of(&LogProbabilities(rows), &randomness, plan, out)
+            self.p_values_of(&LogProbabilities(rows), options, &randomness, plan, out)
         } else {
-            self.p_values_of(rows, &randomness, plan, out)
+            self.p_values_of(rows, options, &randomness, plan, out)
         }
     }
 
     fn p_values_of<F: Float, R: Rows<F>>(
         &self,
         rows: &R,
+        options: &Options<'_>,
         randomness: &Randomness<'_>,
         plan: &Plan<'_>,
         out: &mut [f64],
     ) -> Result<(), Error> {
-        let Some(table) = &self.calibration_scores else {
+        if self.cells.iter().any(|cell| cell.scores.is_empty()) {
             return Err(Error::argument("score_table", "saved with the predictor, for p-values", "none"));
-        };
-        if let ([only], [scores]) = (self.candidates.as_slice(), table.as_slice()) {
-            return crate::p_values(rows, &only.scoring, scores, false, randomness, plan, out);
         }
-        let table: Vec<&[f64]> = table.iter().map(Vec::as_slice).collect();
-        selected_p_values(rows, &self.candidates, &table, randomness, plan, out)
+        if let Some(partition) = self.partition() {
+            return cell_p_values(rows, &self.cells, partition, false, randomness, plan, out);
+        }
+        let (n, k) = (rows.n_rows(), rows.n_labels());
+        let Some(of_rows) = self.cells_by_row(options, n)? else {
+            return p_values_in(&self.cells[0], rows, randomness, plan, out);
+        };
+        randomness.check(n)?;
+        if out.len() != n * k {
+            return Err(Error::Length { name: "out", found: out.len(), expected: n * k });
+        }
+        for (cell, indices) in of_rows {
+            let random = PickedRandomness::of(randomness, &indices);
+            let picked = Picked { rows, indices };
+            let mut found = vec![0.0; picked.indices.len() * k];
+            p_values_in(&self.cells[cell], &picked, &random.view(randomness), plan, &mut found)?;
+            for (&i, row) in picked.indices.iter().zip(found.chunks_exact(k)) {
+                out[i * k..][..k].copy_from_slice(row);
+            }
+        }
+        Ok(())
     }
 
     fn check_labels(&self, found: usize) -> Result<(), Error> {
@@ -398,19 +457,50 @@ impl Predictor {
     }
 }
 
+/// A cell and the rows in it.
+type CellRows = (usize, Vec<usize>);
+
+fn cell_sets<F: Float, R: Rows<F>>(
+    cell: &Cell,
+    rows: &R,
+    allow_empty: bool,
+    randomness: &Randomness<'_>,
+    plan: &Plan<'_>,
+) -> Result<Sets, Error> {
+    match cell.candidates.as_slice() {
+        [only] => predict_sets(rows, &only.scoring, only.hi, allow_empty, randomness, plan),
+        several => predict_selected_sets(rows, several, allow_empty, randomness, plan),
+    }
+}
+
+fn p_values_in<F: Float, R: Rows<F>>(
+    cell: &Cell,
+    rows: &R,
+    randomness: &Randomness<'_>,
+    plan: &Plan<'_>,
+    out: &mut [f64],
+) -> Result<(), Error> {
+    if let ([only], [scores]) = (cell.candidates.as_slice(), cell.scores.as_slice()) {
+        return crate::p_values(rows, &only.scoring, scores, false, randomness, plan, out);
+    }
+    let table: Vec<&[f64]> = cell.scores.iter().map(Vec::as_slice).collect();
+    selected_p_values(rows, &cell.candidates, &table, randomness, plan, out)
+}
+
 instances! {
-    fn predict_one<F: Float>(predictor: &Predictor, row: &[F], allow_empty: bool, randomness: &Randomness<'_>, scratch: &mut Scratch<F>) -> Result<(), Error> = predict_one_body::<F>;
+    fn predict_one<F: Float>(predictor: &Predictor, cell: usize, row: &[F], allow_empty: bool, randomness: &Randomness<'_>, scratch: &mut Scratch<F>) -> Result<(), Error> = predict_one_body::<F>;
 }
 
 #[inline(always)]
 fn predict_one_body<F: Float>(
     predictor: &Predictor,
+    cell: usize,
     row: &[F],
     allow_empty: bool,
     randomness: &Randomness<'_>,
     scratch: &mut Scratch<F>,
 ) -> Result<(), Error> {
-    let Scratch { vote, order, labels, row: own, .. } = scratch;
+    let Scratch { vote, cell_vote, order, labels, row: own, .. } = scratch;
     let row = if predictor.probabilities {
         own.clear();
         own.extend_from_slice(row);
@@ -419,11 +509,21 @@ fn predict_one_body<F: Float>(
     } else {
         row
     };
-    let candidates = Candidates::ordered(&predictor.scorings, std::mem::take(order));
+    let known = std::mem::take(order);
+    let partition = predictor.partition();
+    let candidates = match partition {
+        Some(partition) => partition.candidates(known),
+        None => Candidates::ordered(&predictor.details[cell].scorings, known),
+    };
     let view = View::of(row, 0, 0, &candidates, randomness);
     *order = candidates.order;
     let view = view?;
-    if let [only] = predictor.candidates.as_slice() {
+    if let Some(partition) = partition {
+        predict_cell_row(&view, &predictor.cells, partition, allow_empty, cell_vote, labels);
+        return Ok(());
+    }
+    let used = &predictor.cells[cell].candidates;
+    if let [only] = used.as_slice() {
         let Vote { masses, top, .. } = vote;
         let cut = Cut::new(&only.scoring, only.hi, only.hi, row.len());
         masses.forget();
@@ -431,7 +531,7 @@ fn predict_one_body<F: Float>(
         top.take(row, cut.floor(&view, masses));
         cut.walk(&view, masses, top, |label, _| labels.push(label));
     } else {
-        vote.row(&view, &predictor.candidates, order, labels);
+        vote.row(&view, used, order, labels);
     }
     if labels.is_empty() && !allow_empty {
         labels.extend(vote.top.get(0).map(|first| first.0));

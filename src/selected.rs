@@ -50,12 +50,12 @@ pub struct Survivor {
 
 impl Survivor {
     /// Calibration pairs with scores up to `q`, for `lo <= q <= hi`.
-    fn pairs(&self, q: f64) -> u64 {
+    pub(crate) fn pairs(&self, q: f64) -> u64 {
         self.at_lo + self.between.partition_point(|&s| s <= q) as u64
     }
 
     /// A count as it is compared with those of others.
-    fn weighted(&self, pairs: u64) -> u64 {
+    pub(crate) fn weighted(&self, pairs: u64) -> u64 {
         pairs.saturating_mul(u64::from(self.weight))
     }
 
@@ -114,6 +114,8 @@ impl Part {
 #[derive(Debug, Default)]
 pub(crate) struct Vote<F: Float> {
     parts: Vec<Part>,
+    /// Parts that the last row had no candidates for.
+    spare: Vec<Part>,
     pub(crate) masses: RankedMasses<F>,
     pub(crate) top: TopLabels<F>,
     /// Labels that some candidate has in its set, by label and by rank.
@@ -129,10 +131,20 @@ impl<F: Float> Vote<F> {
         Self { parts: std::iter::repeat_with(Part::default).take(n).collect(), ..Self::default() }
     }
 
+    /// Takes rows with `n` candidates from now on; room that others need stays.
+    pub(crate) fn fit(&mut self, n: usize) {
+        self.spare.extend(self.parts.drain(n.min(self.parts.len())..));
+        while self.parts.len() < n {
+            self.parts.push(self.spare.pop().unwrap_or_default());
+        }
+    }
+
     /// Makes room for rows of `n_labels` and `n` candidates.
     pub(crate) fn reserve(&mut self, n: usize, n_labels: usize) {
         self.masses.reserve(n_labels);
         self.top.reserve(n_labels);
+        self.spare.clear();
+        self.spare.reserve(n);
         self.parts.resize_with(n, Part::default);
         let room = n_labels.min(ROOM);
         for part in &mut self.parts {

@@ -5,7 +5,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
 use serde_json::Value;
-use tightset::{Float, Predictor, Scratch};
+use tightset::{Float, Options, Predictor, Scratch};
 
 /// The system's allocator, counting what the thread asks for.
 struct Counting;
@@ -73,11 +73,16 @@ fn count<F: Float>(predictor: &Predictor) -> usize {
             row.fill(p);
         }
     }
+    let keys: Vec<_> = predictor.groups().collect();
+    let of_row = |i: usize| {
+        let groups = predictor.uses_groups().then(|| &keys[i % keys.len()..][..1]);
+        Options { groups, ..Options::default() }
+    };
     let mut scratch = Scratch::new();
-    predictor.predict_row(&rows[0], &mut scratch).unwrap();
+    predictor.predict_row_with(&rows[0], &of_row(0), &mut scratch).unwrap();
     allocations(|| {
-        for row in &rows {
-            predictor.predict_row(row, &mut scratch).unwrap();
+        for (i, row) in rows.iter().enumerate() {
+            predictor.predict_row_with(row, &of_row(i), &mut scratch).unwrap();
         }
     })
 }

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
-use tightset::{Error, Float, Matrix, Options, Plan, Predictor, Rows, Scratch, Sets};
+use tightset::{Error, Float, GroupKey, Matrix, Options, Plan, Predictor, Rows, Scratch, Sets};
 
 fn folder(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(name)
@@ -44,15 +44,24 @@ fn rows_of(sets: &Sets) -> Vec<Vec<u32>> {
         .collect()
 }
 
+fn name_of(group: &Value) -> GroupKey<'_> {
+    GroupKey::Name(group.as_str().unwrap())
+}
+
 fn check<F: Float>(case: &Value, predictor: &Predictor, data: &[F]) {
     let name = case["name"].as_str().unwrap();
     let k = predictor.n_labels();
     let matrix = Matrix::new(data, k).unwrap();
     let ids: Option<Vec<u64>> = serde_json::from_value(case["row_ids"].clone()).unwrap();
+    let groups: Option<Vec<GroupKey<'_>>> = case["groups"].as_array().map(|groups| {
+        let key = |group: &Value| group.as_i64().map(GroupKey::Number);
+        groups.iter().map(|group| key(group).unwrap_or_else(|| name_of(group))).collect()
+    });
     let mut scratch = Scratch::new();
     for (field, allow_empty) in [("sets", true), ("sets_not_empty", false)] {
         let expected = sets(case, field);
-        let options = Options { allow_empty, row_ids: ids.as_deref(), ..Options::default() };
+        let given = Options { row_ids: ids.as_deref(), groups: groups.as_deref(), ..Options::default() };
+        let options = Options { allow_empty, ..given };
         for n_threads in [None, Some(1), Some(2)] {
             let plan = Plan { n_threads, ..Plan::default() };
             assert_eq!(
@@ -62,13 +71,15 @@ fn check<F: Float>(case: &Value, predictor: &Predictor, data: &[F]) {
             );
         }
         for (i, row) in data.chunks_exact(k).enumerate() {
-            let options = Options { row_ids: ids.as_deref().map(|ids| &ids[i..=i]), ..options };
+            let row_ids = ids.as_deref().map(|ids| &ids[i..=i]);
+            let groups = groups.as_deref().map(|groups| &groups[i..=i]);
+            let options = Options { row_ids, groups, ..options };
             let labels = predictor.predict_row_with(row, &options, &mut scratch).unwrap();
             assert_eq!(labels, expected[i], "{name}, row {i}");
         }
     }
     let mut p = vec![0.0; data.len()];
-    let options = Options { row_ids: ids.as_deref(), ..Options::default() };
+    let options = Options { row_ids: ids.as_deref(), groups: groups.as_deref(), ..Options::default() };
     let found = predictor.p_values(&matrix, &options, &Plan::default(), &mut p);
     if case["p_values"].is_null() {
         assert!(found.is_err());
@@ -130,6 +141,35 @@ fn what_a_predictor_says() {
     assert!(!predictor.takes_probabilities() && !predictor.uses_row_ids());
     assert_eq!(predictor.label_names().unwrap(), ["cat", "d\"o\\g\n", "鶴 é"]);
     assert_eq!(predictor.candidates().len(), 1);
+}
+
+#[test]
+fn groups_are_asked_for_and_known() {
+    let text = std::fs::read_to_string(folder("fixtures/v1/groups.json")).unwrap();
+    let predictor = Predictor::from_json(&text).unwrap();
+    assert!(predictor.uses_groups() && predictor.candidates().is_empty());
+    assert_eq!(predictor.cells().len(), 2);
+    let mut scratch = Scratch::new();
+    let mut error = |groups: Option<&[GroupKey<'_>]>| {
+        let options = Options { groups, ..Options::default() };
+        predictor
+            .predict_row_with(&[0.0_f32; 4], &options, &mut scratch)
+            .map(<[u32]>::len)
+            .map_err(|e| e.to_string())
+    };
+    assert!(error(Some(&[GroupKey::Name("b")])).is_ok());
+    assert_eq!(error(None).unwrap_err(), "groups must be given exactly when calibration had them, got none");
+    assert!(
+        error(Some(&[GroupKey::Name("c")])).unwrap_err().contains("groups must be one of the calibration")
+    );
+    assert!(
+        error(Some(&[GroupKey::Number(1)])).unwrap_err().contains("groups must be one of the calibration")
+    );
+    assert!(error(Some(&[])).unwrap_err().contains("groups must have one value for each"));
+    let text = std::fs::read_to_string(folder("fixtures/v1/aps.json")).unwrap();
+    let without = Predictor::from_json(&text).unwrap();
+    let options = Options { groups: Some(&[GroupKey::Number(1)]), ..Options::default() };
+    assert!(without.predict_row_with(&[0.0_f32; 4], &options, &mut Scratch::new()).is_err());
 }
 
 #[test]

@@ -139,12 +139,13 @@ def test_vectors(case):
     rows = floats(case["rows"], ">f4" if case["dtype"] == "float32" else ">f8")
     assert rows.dtype == case["dtype"]
     ids = None if case["row_ids"] is None else np.array(case["row_ids"], np.uint64)
-    assert [s.tolist() for s in predictor.predict_set(rows, row_ids=ids)] == case["sets"]
-    not_empty = predictor.predict_set(rows, row_ids=ids, allow_empty=False)
+    given = {"row_ids": ids, "groups": case["groups"]}
+    assert [s.tolist() for s in predictor.predict_set(rows, **given)] == case["sets"]
+    not_empty = predictor.predict_set(rows, **given, allow_empty=False)
     assert [s.tolist() for s in not_empty] == case["sets_not_empty"]
     if case["p_values"] is not None:
         expected = floats(case["p_values"], ">f8")
-        np.testing.assert_array_equal(predictor.predict_p(rows, row_ids=ids), expected)
+        np.testing.assert_array_equal(predictor.predict_p(rows, **given), expected)
 
 
 def test_vectors_have_every_recipe_and_kind():

@@ -231,3 +231,41 @@ def test_an_infinite_threshold_is_json(folder):
     assert json.loads(done.stdout)["in_use"][0]["threshold"] == "inf"
     assert done.stderr.decode().startswith("tightset: warning: 600 rows are too few for alpha=0.001")
     assert done.stderr.count(b"\n") == 1
+
+
+def test_conditions_and_guarantees(data, folder):
+    calibrate = ("calibrate", "logits.npy", "labels.npy", "-o", "p.json")
+    said = output(
+        *calibrate, "-r", "aps", "--condition", "label", "--guarantee", "pac", "--delta", 0.2, cwd=folder
+    )
+    assert said.rstrip().endswith("in 4 cells by label")
+    made = expected(data, recipe="aps", condition="label", guarantee="pac", delta=0.2)
+    assert ts.load(folder / "p.json") == made
+    said = output("inspect", "p.json", cwd=folder)
+    assert "coverage within  label: 4 cells, scarce 'all'" in said
+    assert "pac: all but 0.2 of calibrations, divided among 4 thresholds" in said
+    assert "true coverage" not in said
+    facts = json.loads(output("inspect", "p.json", "--json", cwd=folder))
+    assert [cell["rank"] for cell in facts["condition"]["cells"]] == [c.rank for c in made.condition.cells]
+
+
+def test_groups_from_files(data, folder):
+    groups = np.array(["a", "b"])[np.arange(2 * N) % 2]
+    np.save(folder / "groups.npy", groups[:N])
+    np.save(folder / "new-groups.npy", groups[N:])
+    output(
+        *("calibrate", "logits.npy", "labels.npy", "-o", "p.json", "-r", "aps", "--condition", "groups.npy"),
+        *("--scarce", "pooled"),
+        cwd=folder,
+    )
+    made = expected(data, recipe="aps", condition=groups[:N], scarce="pooled")
+    assert ts.load(folder / "p.json") == made
+    output("predict", "p.json", "new.npy", "-o", "sets.npz", "--groups", "new-groups.npy", cwd=folder)
+    sets = np.load(folder / "sets.npz")
+    assert np.array_equal(sets["indices"], made.predict_set(data[0][N:], groups=groups[N:]).indices)
+    said = output(
+        "evaluate", "p.json", "new.npy", "truth.npy", "--groups", "new-groups.npy", "--json", cwd=folder
+    )
+    assert json.loads(said)["coverage"] > 0.8
+    done = run("predict", "p.json", "new.npy", cwd=folder)
+    assert b"groups must be given exactly when calibration had them" in done.stderr

@@ -21,7 +21,8 @@ from tightset._core import VERSION as __version__
 from tightset._core import InternalError
 from tightset.artefact import load
 from tightset.calibration import calibrate
-from tightset.predictor import Candidate, Predictor
+from tightset.cells import Candidate, Cell, Condition
+from tightset.predictor import Predictor
 from tightset.quantile import conformal_rank, conformal_threshold
 from tightset.recipes import Recipe
 from tightset.scores import APS, MIXED, RANK, RAPS, SAPS, THR, Entropy, Scoring
@@ -46,6 +47,8 @@ __all__ = [
     "THR",
     "Calibration",
     "Candidate",
+    "Cell",
+    "Condition",
     "Entropy",
     "InternalError",
     "PredictionSets",

@@ -9,12 +9,15 @@ from numpy.typing import NDArray
 __all__ = [
     "GENERATOR",
     "VERSION",
+    "Cells",
     "InternalError",
     "Scoring",
     "_panic_for_tests",
     "_row_maxima",
     "all_scores",
+    "cell_p_values",
     "conformal_rank",
+    "count_cell_pairs",
     "count_digits",
     "count_pairs",
     "default_threads",
@@ -25,6 +28,7 @@ __all__ = [
     "order_statistics",
     "p_values",
     "permutation",
+    "predict_cell_sets",
     "predict_selected_sets",
     "predict_sets",
     "ranks",
@@ -55,6 +59,23 @@ class Scoring:
     ) -> Scoring: ...
     def __copy__(self) -> Scoring: ...
     def __deepcopy__(self, _memo: Any, /) -> Scoring: ...
+
+@final
+class Cells:
+    def __new__(
+        cls,
+        cells: Sequence[
+            tuple[
+                Sequence[tuple[Scoring, float, float, int, NDArray[np.float64], int]],
+                bool,
+                Sequence[NDArray[np.float64]],
+            ]
+        ],
+        cell_of: NDArray[np.uint32],
+        most_ranks: NDArray[np.uint32] | None = None,
+    ) -> Cells: ...
+    def __copy__(self) -> Cells: ...
+    def __deepcopy__(self, _memo: Any, /) -> Cells: ...
 
 def uncertainty(
     logits: NDArray[Any], measure: str, *, probabilities: bool = False, n_threads: int | None = None
@@ -107,6 +128,7 @@ def p_values(
     smoothed: bool,
     seed: int,
     row_ids: NDArray[np.uint64] | None = None,
+    rows: NDArray[np.int64] | None = None,
     probabilities: bool = False,
     n_threads: int | None = None,
 ) -> NDArray[np.float64]: ...
@@ -119,6 +141,7 @@ def predict_sets(
     seed: int,
     u: float | NDArray[np.float64] | None = None,
     row_ids: NDArray[np.uint64] | None = None,
+    rows: NDArray[np.int64] | None = None,
     probabilities: bool = False,
     n_threads: int | None = None,
 ) -> tuple[NDArray[np.int64], NDArray[np.int32]]: ...
@@ -130,6 +153,7 @@ def predict_selected_sets(
     seed: int,
     u: float | NDArray[np.float64] | None = None,
     row_ids: NDArray[np.uint64] | None = None,
+    rows: NDArray[np.int64] | None = None,
     probabilities: bool = False,
     n_threads: int | None = None,
 ) -> tuple[NDArray[np.int64], NDArray[np.int32]]: ...
@@ -140,6 +164,7 @@ def selected_p_values(
     *,
     seed: int,
     row_ids: NDArray[np.uint64] | None = None,
+    rows: NDArray[np.int64] | None = None,
     probabilities: bool = False,
     n_threads: int | None = None,
 ) -> NDArray[np.float64]: ...
@@ -150,6 +175,43 @@ def count_pairs(
     hi: NDArray[np.float64],
     *,
     keep: bool = False,
+    seed: int,
+    row_ids: NDArray[np.uint64] | None = None,
+    rows: NDArray[np.int64] | None = None,
+    probabilities: bool = False,
+    n_threads: int | None = None,
+) -> tuple[NDArray[np.uint64], list[NDArray[np.float64]]]: ...
+def predict_cell_sets(
+    logits: NDArray[Any],
+    cells: Cells,
+    *,
+    allow_empty: bool,
+    seed: int,
+    u: float | NDArray[np.float64] | None = None,
+    row_ids: NDArray[np.uint64] | None = None,
+    probabilities: bool = False,
+    n_threads: int | None = None,
+) -> tuple[NDArray[np.int64], NDArray[np.int32]]: ...
+def cell_p_values(
+    logits: NDArray[Any],
+    cells: Cells,
+    *,
+    smoothed: bool,
+    seed: int,
+    row_ids: NDArray[np.uint64] | None = None,
+    probabilities: bool = False,
+    n_threads: int | None = None,
+) -> NDArray[np.float64]: ...
+def count_cell_pairs(
+    logits: NDArray[Any],
+    candidates: Sequence[Scoring],
+    cell_of: NDArray[np.uint32],
+    n_cells: int,
+    lo: NDArray[np.float64],
+    hi: NDArray[np.float64],
+    *,
+    keep: bool = False,
+    most_ranks: NDArray[np.uint32] | None = None,
     seed: int,
     row_ids: NDArray[np.uint64] | None = None,
     rows: NDArray[np.int64] | None = None,

@@ -109,6 +109,53 @@ def as_row_ids(row_ids: ArrayLike | None, n_rows: int) -> NDArray[np.uint64] | N
     return None if row_ids is None else _plain(_integers(row_ids, "row_ids", n_rows), np.uint64)
 
 
+def as_groups(
+    groups: ArrayLike, n_rows: int, name: str, *, may_be_one: bool = False
+) -> tuple[list[int] | list[str], NDArray[np.int64]]:
+    """Return the distinct groups, sorted, and the index of each row's; groups are integers or strings.
+
+    With `may_be_one` a single group may stand for all rows.
+    """
+    if may_be_one and isinstance(groups, (int, str, np.integer)) and not isinstance(groups, bool):
+        one = [str(groups)] if isinstance(groups, str) else [int(groups)]
+        return one, np.zeros(n_rows, dtype=np.int64)
+    array = as_array(groups, name)
+    if array.dtype.kind == "O" and all(type(value) is str for value in array.flat):
+        array = array.astype(str)
+    if array.dtype.kind not in "iuUT":
+        found = f"dtype {array.dtype}"
+        if array.dtype.kind == "O":
+            odd = next(value for value in array.flat if type(value) is not str)
+            found = f"a {type(odd).__name__}"
+        message = f"{name} must be integers or strings, one for each row, got {found}"
+        raise TypeError(message)
+    if array.shape != (n_rows,):
+        message = f"{name} must have one value for each of the {n_rows} rows, got shape {array.shape}"
+        raise ValueError(message)
+    if array.dtype.kind in "iu":
+        if array.dtype == np.uint64 and n_rows and array.max() > np.iinfo(np.int64).max:
+            message = f"{name} must be below 2^63, got {array.max()}"
+            raise ValueError(message)
+        array = array.astype(np.int64)
+    distinct, index = np.unique(array, return_inverse=True)
+    names = distinct.tolist()
+    for group in names if array.dtype.kind not in "iu" else ():
+        try:
+            group.encode()
+        except UnicodeEncodeError:
+            message = f"{name} must be text that UTF-8 can hold, got {group!r}"
+            raise ValueError(message) from None
+    return names, index.reshape(-1).astype(np.int64)
+
+
+def as_choice(value: object, name: str, choices: tuple[str, ...]) -> None:
+    """Refuse a value that is not one of some names."""
+    if not isinstance(value, str) or value not in choices:
+        names = ", ".join(repr(choice) for choice in choices)
+        message = f"{name} must be one of {names}, got {value!r}"
+        raise ValueError(message)
+
+
 def as_uniforms(u: ArrayLike | None, n_rows: int) -> float | NDArray[np.float64] | None:
     """Return U as nothing, one number, or one for each row."""
     if u is None:

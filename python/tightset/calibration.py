@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import overload
@@ -10,11 +9,13 @@ from typing import overload
 import numpy as np
 from numpy.typing import NDArray
 
-from tightset import _core
 from tightset._inputs import (
     ArrayLike,
+    as_alpha,
     as_alphas,
+    as_choice,
     as_flag,
+    as_groups,
     as_integer,
     as_labels,
     as_logits,
@@ -24,11 +25,14 @@ from tightset._inputs import (
     warn_if_probabilities,
 )
 from tightset.calibration_rows import CalibrationRows
-from tightset.objectives import OBJECTIVES, Objective, entropy_strata
-from tightset.predictor import Candidate, Predictor
+from tightset.cells import SCARCE, Kind, Scarce
+from tightset.conditional import Groups, Plan, by_groups, by_labels
+from tightset.objectives import OBJECTIVES, Objective
+from tightset.pac import GUARANTEES, Guarantee, rank_for
+from tightset.predictor import Predictor
 from tightset.recipes import Recipe, as_recipe
-from tightset.selection import Choice, choose
-from tightset.warning_kinds import SmallCalibrationWarning
+from tightset.selection import choose
+from tightset.thresholds import calibrated, warn_if_unbounded
 
 Level = float | None
 Levels = Sequence[float] | NDArray[np.float64]
@@ -43,6 +47,10 @@ def calibrate(
     *,
     confidence_level: Level = None,
     objective: Objective = "size",
+    guarantee: Guarantee = "marginal",
+    delta: float = 0.1,
+    condition: ArrayLike | None = None,
+    scarce: Scarce = "all",
     seed: int = 0,
     row_ids: ArrayLike | None = None,
     n_threads: int | None = None,
@@ -58,6 +66,10 @@ def calibrate(
     *,
     confidence_level: None = None,
     objective: Objective = "size",
+    guarantee: Guarantee = "marginal",
+    delta: float = 0.1,
+    condition: ArrayLike | None = None,
+    scarce: Scarce = "all",
     seed: int = 0,
     row_ids: ArrayLike | None = None,
     n_threads: int | None = None,
@@ -73,6 +85,10 @@ def calibrate(
     *,
     confidence_level: Levels,
     objective: Objective = "size",
+    guarantee: Guarantee = "marginal",
+    delta: float = 0.1,
+    condition: ArrayLike | None = None,
+    scarce: Scarce = "all",
     seed: int = 0,
     row_ids: ArrayLike | None = None,
     n_threads: int | None = None,
@@ -100,6 +116,10 @@ def calibrate(
     *,
     confidence_level: Level | Levels = None,
     objective: Objective = "size",
+    guarantee: Guarantee = "marginal",
+    delta: float = 0.1,
+    condition: ArrayLike | None = None,
+    scarce: Scarce = "all",
     seed: int = 0,
     row_ids: ArrayLike | None = None,
     n_threads: int | None = None,
@@ -137,6 +157,24 @@ def calibrate(
         label; ``"adaptive"``, the smallest mean size among candidates that do not under-cover the rows
         of some range of entropy. The last two select on a quarter of the rows and calibrate on the rest
         (``"held-out"``), as named recipes then do.
+    guarantee
+        ``"marginal"``: coverage is at least 1 - alpha on average over calibrations. ``"pac"``: for all but
+        a share `delta` of calibrations, the coverage of the predictor in hand is at least 1 - alpha;
+        thresholds are higher, and hold together for all candidates of a recipe and all cells of a
+        condition, among which delta is divided. ``"modsel"`` recipes then take the candidate of the
+        smallest sets on all rows.
+    delta
+        Share of calibrations that may fall short, for ``guarantee="pac"``.
+    condition
+        None: coverage holds on average over rows. ``"label"``: for the rows of each label. ``"cluster"``: for
+        labels that score alike, clustered on a quarter of the rows, where labels are many and rows few.
+        ``"rc3p"``: for each label, where labels beyond a rank, found on a quarter of the rows, are left out.
+        An array with a group for each row, integers or strings: for the rows of each group, which
+        prediction then needs too. See ``docs/conditional.md``.
+    scarce
+        What a label or group with too few rows for a threshold of its own gets: ``"all"``, an infinite one,
+        so that every set holds the label (of such a group, all labels); ``"pooled"``, that of all rows,
+        which gives up its own coverage. A warning names them.
     seed
         Seed of the randomised scores and of the splits; the guarantee holds for each seed.
     row_ids
@@ -166,7 +204,14 @@ def calibrate(
     >>> 0.85 < sets.coverage(labels[1000:]) < 0.95
     True
     """
+    as_choice(guarantee, "guarantee", GUARANTEES)
+    as_choice(scarce, "scarce", SCARCE)
+    share = as_alpha(delta, "delta") if guarantee == "pac" else None
     if labels is None:
+        if condition is not None or share is not None:
+            name, given = ("condition", condition) if share is None else ("guarantee", guarantee)
+            message = f"{name} needs arrays of logits and labels, got {name}={given!r} with a source"
+            raise TypeError(message)
         if row_ids is not None:
             message = "row_ids must be part of the blocks where logits are a source of them"
             raise TypeError(message)
@@ -203,9 +248,22 @@ def calibrate(
         warn_if_probabilities(array, stacklevel=2)
     alphas, is_sequence = as_alphas(alpha, confidence_level)
     used = recipe_for(recipe, objective)
-    choices = choose(used, rows, alphas, objective)
-    predictors = _predictors(used, rows, alphas, choices)
+    if condition is None:
+        predictors = marginal_predictors(used, rows, alphas, objective, share)
+    else:
+        kind, groups = as_condition(condition, len(array))
+        used = conditional_recipe(recipe, used, kind)
+        plan = Plan(used, rows, alphas, objective, scarce, share)
+        predictors = _conditional(plan, kind, groups)
     return predictors if is_sequence else predictors[0]
+
+
+def as_condition(condition: ArrayLike, n_rows: int) -> tuple[Kind, Groups | None]:
+    """Return what coverage is conditional on; anything but a name is one group for each row."""
+    if isinstance(condition, str):
+        as_choice(condition, "condition", ("label", "cluster", "rc3p"))
+        return condition, None  # type: ignore[return-value]
+    return "groups", as_groups(condition, n_rows, "condition")
 
 
 def recipe_for(recipe: str | Recipe, objective: Objective) -> Recipe:
@@ -226,91 +284,83 @@ def recipe_for(recipe: str | Recipe, objective: Objective) -> Recipe:
     raise ValueError(message)
 
 
-def _predictors(
-    recipe: Recipe, rows: CalibrationRows, alphas: Sequence[float], choices: Sequence[Choice]
+def conditional_recipe(recipe: str | Recipe, found: Recipe, kind: Kind) -> Recipe:
+    """Return the recipe, with a selection that a condition on labels can use."""
+    if kind == "groups" or found.selection in (None, "held-out"):
+        return found
+    if found.selection == "modsel" and (kind == "label" or isinstance(recipe, str)):
+        # Clusters and rank limits are read off a held-out part, which can select as well.
+        return found if kind == "label" else found.with_selection("held-out")
+    allowed = "None, 'modsel' or 'held-out'" if kind == "label" else "None or 'held-out'"
+    message = f"condition={kind!r} needs a recipe with selection {allowed}, got {found.selection!r}"
+    raise ValueError(message)
+
+
+def marginal_predictors(
+    recipe: Recipe,
+    rows: CalibrationRows,
+    alphas: Sequence[float],
+    objective: Objective,
+    delta: float | None = None,
 ) -> tuple[Predictor, ...]:
-    # Levels that chose the same candidates share their scores; all are computed in one reading.
-    distinct = list(dict.fromkeys(scoring for choice in choices for scoring in choice.scorings))
-    calibrating = choices[0].rows
-    table = rows.label_scores(distinct, calibrating)
-    strata = _strata(rows, calibrating) if any(choice.curve for choice in choices) else None
+    """Return a predictor for each level, calibrated on all rows alike."""
+    choices = choose(recipe, rows, alphas, objective, delta=delta, stacklevel=4)
     predictors = []
-    sorted_table = np.sort(table, axis=1)
-    place = {scoring: i for i, scoring in enumerate(distinct)}
-    n = table.shape[1]
-    for alpha, choice in zip(alphas, choices, strict=True):
-        used = [place[scoring] for scoring in choice.scorings]
-        scores = sorted_table[used]
-        scores.setflags(write=False)
-        rank = _core.conformal_rank(n, alpha)
-        thresholds = scores[:, rank - 1].tolist() if rank <= n else [float("inf")]
-        impossible = int(np.isposinf(scores[0]).sum())
+    for alpha, choice, (cell, curve) in zip(
+        alphas, choices, calibrated(rows, alphas, choices, delta=delta), strict=True
+    ):
+        assert cell.calibration_scores is not None, "a calibration has its scores"
         warn_if_unbounded(
-            alpha, rank, n, thresholds[0], impossible=impossible, spent=len(rows) - n, stacklevel=4
+            alpha,
+            cell.rank,
+            cell.n_calibration,
+            cell.candidates[0].threshold,
+            impossible=int(np.isposinf(cell.calibration_scores[0]).sum()),
+            spent=len(rows) - cell.n_calibration,
+            delta=delta,
+            stacklevel=4,
         )
-        curve = choice.curve
-        if curve is not None:
-            winner = place[curve.candidates[curve.chosen]]
-            chosen = table[winner] <= sorted_table[winner, min(rank, n) - 1]
-            by_entropy = None if strata is None else tuple(float(chosen[part].mean()) for part in strata)
-            curve = replace(curve, coverage_by_entropy=by_entropy, level=1 - alpha)
         predictors.append(
-            Predictor(
-                alpha=alpha,
-                recipe=recipe,
-                n_labels=rows.n_labels,
-                n_calibration=n,
-                rank=rank,
-                candidates=candidates_in_use(choice, thresholds),
-                seed=rows.seed,
-                probabilities=rows.probabilities,
-                uses_row_ids=rows.row_ids is not None,
+            replace(
+                _empty(recipe, rows, alpha, delta),
+                n_calibration=cell.n_calibration,
+                rank=cell.rank,
+                candidates=cell.candidates,
+                shares=1 if delta is None else choice.union,
                 selection_curve=curve,
-                calibration_scores=scores,
+                calibration_scores=cell.calibration_scores,
             )
         )
     return tuple(predictors)
 
 
-def candidates_in_use(choice: Choice, thresholds: Sequence[float]) -> tuple[Candidate, ...]:
-    """Return the choice with its thresholds, as a predictor holds it."""
-    if not choice.brackets:
-        return (Candidate(choice.scorings[0], thresholds[0]),)
+def _conditional(plan: Plan, kind: Kind, groups: Groups | None) -> tuple[Predictor, ...]:
+    found = by_labels(plan, kind, stacklevel=4) if groups is None else by_groups(plan, groups, stacklevel=4)
     return tuple(
-        Candidate(scoring, threshold, bracket.lo, bracket.pairs_at_lo, bracket.between, bracket.weight)
-        for scoring, threshold, bracket in zip(choice.scorings, thresholds, choice.brackets, strict=True)
+        replace(
+            _empty(plan.recipe, plan.rows, alpha, plan.delta),
+            n_calibration=outcome.n_calibration,
+            rank=rank_for(outcome.n_calibration, alpha, plan.delta, outcome.shares),
+            condition=outcome.condition,
+            shares=outcome.shares,
+            selection_curve=outcome.curve,
+        )
+        for alpha, outcome in zip(plan.alphas, found, strict=True)
     )
 
 
-def _strata(rows: CalibrationRows, calibrating: NDArray[np.int64] | None) -> list[NDArray[np.int64]] | None:
-    entropies = rows.entropies()
-    strata = entropy_strata(entropies if calibrating is None else entropies[calibrating])
-    return strata if len(strata) > 1 else None
-
-
-def warn_if_unbounded(
-    alpha: float,
-    rank: int,
-    n: int,
-    threshold: float,
-    *,
-    spent: int,
-    stacklevel: int,
-    impossible: int | None = None,
-) -> None:
-    """Warn when every set holds all labels, and say why."""
-    if rank > n:
-        after = f" after {spent} were spent on selection" if spent else ""
-        message = (
-            f"{n} rows{after} are too few for alpha={alpha}, which needs rank {rank}: the threshold is "
-            "infinite and every set holds all labels"
-        )
-    elif threshold == float("inf"):
-        many = "too many" if impossible is None else impossible
-        message = (
-            f"{many} of {n} true labels are marked impossible (-inf): at alpha={alpha} the "
-            "threshold is infinite and every set holds all labels"
-        )
-    else:
-        return
-    warnings.warn(message, SmallCalibrationWarning, stacklevel=stacklevel)
+def _empty(recipe: Recipe, rows: CalibrationRows, alpha: float, delta: float | None) -> Predictor:
+    """Return what all predictors of a calibration share."""
+    return Predictor(
+        alpha=alpha,
+        recipe=recipe,
+        n_labels=rows.n_labels,
+        n_calibration=0,
+        rank=0,
+        candidates=(),
+        seed=rows.seed,
+        probabilities=rows.probabilities,
+        uses_row_ids=rows.row_ids is not None,
+        guarantee="marginal" if delta is None else "pac",
+        delta=delta,
+    )

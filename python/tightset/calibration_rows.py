@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -64,6 +64,44 @@ class Rows(Protocol):
         """Entropy of each row."""
 
 
+class Parting:
+    """Labels in cells, and the calibration rows that their labels put there.
+
+    Attributes
+    ----------
+    cell_of
+        The cell of each label; `n_cells` for labels that are in none.
+    row_counts, label_counts
+        Rows and labels of each cell.
+    most_ranks
+        The largest rank with a finite score, for each label; None for no limit.
+    """
+
+    def __init__(
+        self,
+        cell_of: NDArray[np.uint32],
+        n_cells: int,
+        rows: CalibrationRows,
+        most_ranks: NDArray[np.uint32] | None = None,
+    ) -> None:
+        self.cell_of, self.n_cells, self.most_ranks = cell_of, n_cells, most_ranks
+        of_rows = cell_of[rows.labels]
+        self._order = np.argsort(of_rows, kind="stable")
+        self.row_counts = np.bincount(of_rows, minlength=n_cells)[:n_cells]
+        self.label_counts = np.bincount(cell_of, minlength=n_cells)[:n_cells]
+        self._ends = np.cumsum(self.row_counts)
+        self._beyond = None if most_ranks is None else rows.label_ranks() > most_ranks[rows.labels]
+
+    def split(self, scores: NDArray[np.float64]) -> Iterator[tuple[int, NDArray[np.float64]]]:
+        """Yield each cell and the label scores of its rows, one run for each candidate."""
+        if self._beyond is not None:
+            scores = np.where(self._beyond, np.inf, scores)
+        ordered = scores[:, self._order]
+        for cell, end in enumerate(self._ends):
+            start = end - self.row_counts[cell]
+            yield cell, np.ascontiguousarray(ordered[:, start:end])
+
+
 @dataclass(frozen=True, slots=True)
 class CalibrationRows:
     """Calibration rows, and how they are read.
@@ -106,15 +144,21 @@ class CalibrationRows:
         first, second = np.sort(order[:half]), np.sort(order[half:])
         return first, second, first if selection == "released" else None
 
+    def some(self, rows: NDArray[np.int64]) -> CalibrationRows:
+        """Return some of the rows, as rows of their own."""
+        return replace(
+            self, labels=self.labels[rows], row_ids=self._row_ids(rows), positions=self._positions(rows)
+        )
+
     def label_scores(
-        self, candidates: Sequence[Scoring], rows: NDArray[np.int64] | None
+        self, candidates: Sequence[Scoring], rows: NDArray[np.int64] | None, *, ranked: bool = True
     ) -> NDArray[np.float64]:
-        """Ranked scores of the labels, one run of rows for each candidate."""
+        """Scores of the labels, one run of rows for each candidate."""
         return _core.label_scores(
             self.logits,
             self.labels if rows is None else self.labels[rows],
             [c.core for c in candidates],
-            ranked=True,
+            ranked=ranked,
             seed=self.seed,
             row_ids=self._row_ids(rows),
             rows=self._positions(rows),
@@ -159,6 +203,48 @@ class CalibrationRows:
     ) -> list[NDArray[np.float64]]:
         """For each candidate, the sorted scores above lo and up to hi of all pairs of row and label."""
         return self._count(candidates, None, lo, hi, keep=True)[1]
+
+    def cell_counts(
+        self,
+        candidates: Sequence[Scoring],
+        parting: Parting,
+        lo: NDArray[np.float64],
+        hi: NDArray[np.float64],
+        *,
+        keep: bool,
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], list[NDArray[np.float64]]]:
+        """Pairs of any row and a label of each cell up to lo and hi, both of shape (candidates, cells).
+
+        With `keep`, also the sorted scores between, for each candidate and cell.
+        """
+        counts, between = _core.count_cell_pairs(
+            self.logits,
+            [c.core for c in candidates],
+            parting.cell_of,
+            parting.n_cells,
+            np.ascontiguousarray(lo).reshape(-1),
+            np.ascontiguousarray(hi).reshape(-1),
+            keep=keep,
+            most_ranks=parting.most_ranks,
+            seed=self.seed,
+            row_ids=self.row_ids,
+            rows=self.positions,
+            probabilities=self.probabilities,
+            n_threads=self.n_threads,
+        )
+        at_lo, at_hi = counts.astype(np.int64).T.reshape(2, *lo.shape)
+        return at_lo, at_hi, between
+
+    def label_ranks(self) -> NDArray[np.int64]:
+        """Rank of each row's label."""
+        if self.positions is None:
+            return self._ranks(self.logits, self.labels)
+        ends = np.cumsum([len(part) for part in self._blocks()])
+        parts = zip(self._blocks(), np.split(self.labels, ends[:-1]), strict=True)
+        return np.concatenate([self._ranks(self.logits[part], labels) for part, labels in parts])
+
+    def _ranks(self, logits: NDArray[np.generic], labels: NDArray[np.int64]) -> NDArray[np.int64]:
+        return _core.ranks(logits, labels, probabilities=self.probabilities, n_threads=self.n_threads)
 
     def entropies(self) -> NDArray[np.float64]:
         """Entropy of each row."""

@@ -235,6 +235,11 @@ def _detail(
 
 def candidate_text(predictor: Predictor) -> str:
     """Return what is in use after calibration, in words."""
+    if predictor.condition is not None:
+        condition = predictor.condition
+        used = {str(c.scoring) for cell in condition.cells for c in cell.candidates}
+        what = used.pop() if len(used) == 1 else f"{len(used)} scorings"
+        return f"{what}, in {condition.n_cells} cells by {condition.kind}"
     if len(predictor.candidates) == 1:
         return str(predictor.scoring)
     curve = predictor.selection_curve

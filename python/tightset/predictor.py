@@ -21,33 +21,12 @@ from tightset._inputs import (
     as_uniforms,
     warn_if_probabilities,
 )
+from tightset.cells import Candidate, Condition, one_scoring, survivors
+from tightset.pac import Guarantee
 from tightset.recipes import Recipe
 from tightset.scores import Scoring
 from tightset.selection_curve import SelectionCurve
 from tightset.sets import PredictionSets
-
-
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """A scoring and its conformal threshold on the ranked scale.
-
-    Attributes
-    ----------
-    scoring, threshold
-        A label is in this candidate's set when its ranked score is at most the threshold.
-    lo, pairs_at_lo, between, weight
-        With several candidates in use, what a label needs to choose one of them: the calibration score
-        before the threshold, the number of pairs of a calibration row and a label with scores up to it,
-        the sorted scores of the pairs above it and up to the threshold, and what counts are multiplied
-        by before they are compared.
-    """
-
-    scoring: Scoring
-    threshold: float
-    lo: float | None = None
-    pairs_at_lo: int | None = None
-    between: tuple[float, ...] = ()
-    weight: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +36,8 @@ class Predictor:
     Made by `calibrate` or `load`. For rows exchangeable with the calibration rows, the set of a new
     row contains its label with probability at least 1 - alpha, over the draw of both (exactly for
     recipes with one candidate, ``"modsel"`` or ``"held-out"`` selection, approximately for ``"paper"``
-    and ``"released"``).
+    and ``"released"``). With a `condition` this holds within each of its cells, with ``guarantee="pac"``
+    for all but a share `delta` of calibrations.
 
     Attributes
     ----------
@@ -70,14 +50,20 @@ class Predictor:
     n_calibration
         Rows that set the threshold.
     rank
-        Which of their scores, in order, the threshold is; above `n_calibration` it is infinite.
+        Which of their scores, in order, the threshold is; above `n_calibration` it is infinite. With a
+        condition, the rank that all rows together would have: each cell has its own.
     candidates
         What prediction uses: one, or with ``"modsel"`` selection those among which each label of a new
-        row chooses.
+        row chooses. With a condition there are none here: its cells have them.
     selection_curve
         What the selection saw, or None when there was nothing to select.
     seed, probabilities, uses_row_ids
         How rows are read, as in calibration.
+    condition
+        What coverage is conditional on, with the cells' thresholds; None for marginal coverage.
+    guarantee, delta, shares
+        ``"marginal"``, or ``"pac"`` with the share of calibrations that may fall short, and the number of
+        thresholds it was divided among: candidates times cells.
     label_names
         Names of the labels, for people and other programs, or None; see `with_label_names`.
     calibration_scores
@@ -94,6 +80,10 @@ class Predictor:
     seed: int
     probabilities: bool
     uses_row_ids: bool
+    condition: Condition | None = field(default=None, repr=False)
+    guarantee: Guarantee = "marginal"
+    delta: float | None = None
+    shares: int = 1
     label_names: tuple[str, ...] | None = field(default=None, repr=False)
     selection_curve: SelectionCurve | None = field(default=None, repr=False, compare=False)
     calibration_scores: NDArray[np.float64] | None = field(default=None, repr=False, compare=False)
@@ -101,6 +91,12 @@ class Predictor:
     @property
     def scoring(self) -> Scoring:
         """The score, reweighting and temperature in use."""
+        if self.condition is not None:
+            found = one_scoring(self.condition.cells)
+            if found is None:
+                message = "cells differ in what they score by: see .condition.cells"
+                raise ValueError(message)
+            return found
         return self._only().scoring
 
     @property
@@ -109,6 +105,9 @@ class Predictor:
         return self._only().threshold
 
     def _only(self) -> Candidate:
+        if self.condition is not None:
+            message = f"thresholds are those of {self.condition.n_cells} cells: see .condition"
+            raise ValueError(message)
         if len(self.candidates) != 1:
             message = f"{len(self.candidates)} candidates are in use: see .candidates"
             raise ValueError(message)
@@ -118,6 +117,7 @@ class Predictor:
         self,
         logits: ArrayLike,
         *,
+        groups: ArrayLike | None = None,
         allow_empty: bool = True,
         u: ArrayLike | None = None,
         row_ids: ArrayLike | None = None,
@@ -132,6 +132,10 @@ class Predictor:
         ----------
         logits
             Array of shape (n, K), or one row of shape (K,).
+        groups
+            The group of each row, or one for all; required exactly when calibration had groups. A group
+            that calibration had not is refused, or gets the threshold of all rows with
+            ``scarce="pooled"``.
         allow_empty
             Whether a set may be empty, as the guarantee permits for rows that a confident
             classifier finds strange. If not, such a set holds the top label, which only adds
@@ -166,12 +170,43 @@ class Predictor:
             "probabilities": self.probabilities,
             "n_threads": as_thread_count(n_threads),
         }
-        if len(self.candidates) > 1:
-            indptr, indices = _core.predict_selected_sets(array, self._survivors(), **settings)
+        of_rows = self._cells_of(groups, n)
+        if of_rows is not None:
+            indptr, indices = self._sets_by_group(array, of_rows, settings)
+        elif self.condition is not None and self.condition.core is not None:
+            indptr, indices = _core.predict_cell_sets(array, self.condition.core, **settings)
         else:
-            (only,) = self.candidates
-            indptr, indices = _core.predict_sets(array, only.scoring.core, only.threshold, **settings)
+            indptr, indices = _sets(array, self.candidates, settings)
         return PredictionSets(indptr, indices, self.n_labels)
+
+    def _cells_of(self, groups: ArrayLike | None, n_rows: int) -> NDArray[np.int64] | None:
+        condition = self.condition if self.condition and self.condition.kind == "groups" else None
+        if (groups is not None) != (condition is not None):
+            had = "without" if condition is None else "with"
+            message = f"groups must be given exactly when calibration had them: it was {had} groups"
+            raise ValueError(message)
+        return None if condition is None else condition.cells_of(groups, n_rows)
+
+    def _sets_by_group(
+        self, array: NDArray[Any], of_rows: NDArray[np.int64], settings: dict[str, Any]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+        assert self.condition is not None, "groups come with a condition"
+        n = len(array)
+        sizes, parts = np.zeros(n, dtype=np.int64), []
+        for cell in np.unique(of_rows):
+            rows = np.flatnonzero(of_rows == cell)
+            candidates = self.condition.cells[cell].candidates
+            indptr, labels = _sets(array, candidates, _for_rows(settings, rows))
+            sizes[rows] = np.diff(indptr)
+            parts.append((rows, labels))
+        indptr = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(sizes)])
+        indices = np.empty(indptr[-1], dtype=np.int32)
+        for rows, labels in parts:
+            # The places of each row's labels: its own start, counted on.
+            ends = np.cumsum(sizes[rows])
+            starts = np.repeat(indptr[rows] - (ends - sizes[rows]), sizes[rows])
+            indices[starts + np.arange(len(labels))] = labels
+        return indptr, indices
 
     def predict_to(
         self,
@@ -208,6 +243,7 @@ class Predictor:
         self,
         logits: ArrayLike,
         *,
+        groups: ArrayLike | None = None,
         smoothed: bool = False,
         row_ids: ArrayLike | None = None,
         n_threads: int | None = None,
@@ -217,12 +253,16 @@ class Predictor:
         For a row exchangeable with the calibration rows, the p-value of its label is at most t with
         probability at most t, for every t; with `smoothed`, exactly t (identical rows share their
         randomisation and need `row_ids` for that). With several candidates in use this holds for
-        ``t = alpha``, the level they were selected for.
+        ``t = alpha``, the level they were selected for. With a condition it holds within each cell: among
+        the rows with that label, or of that group. With ``guarantee="pac"`` sets are larger than
+        the labels whose p-values are above alpha.
 
         Parameters
         ----------
         logits
             Array of shape (n, K), or one row of shape (K,).
+        groups
+            As in `predict_set`.
         smoothed
             Whether ties are broken at random, by a number that the row and the seed determine; with
             one candidate in use only.
@@ -230,7 +270,7 @@ class Predictor:
             As in `predict_set`.
         """
         array = as_logits(logits, n_labels=self.n_labels, one_row=True)
-        if self.calibration_scores is None:
+        if not self.has_scores:
             message = "p-values need the calibration scores: save with score_table=True to keep them"
             raise ValueError(message)
         is_smoothed = as_flag(smoothed, "smoothed")
@@ -240,22 +280,33 @@ class Predictor:
             "probabilities": self.probabilities,
             "n_threads": as_thread_count(n_threads),
         }
-        if len(self.candidates) == 1:
-            return _core.p_values(
-                array, self.scoring.core, self.calibration_scores[0], smoothed=is_smoothed, **settings
+        of_rows = self._cells_of(groups, len(array))
+        condition = self.condition
+        if condition is None:
+            return _p_values(array, self.candidates, self.calibration_scores, settings, smoothed=is_smoothed)
+        if of_rows is None:
+            assert condition.core is not None, "labels have cells"
+            most = max(len(cell.candidates) for cell in condition.cells)
+            _refuse_smoothed(most, smoothed=is_smoothed)
+            return _core.cell_p_values(array, condition.core, smoothed=is_smoothed, **settings)
+        found = np.empty((len(array), self.n_labels))
+        for i in np.unique(of_rows):
+            rows, cell = np.flatnonzero(of_rows == i), condition.cells[i]
+            found[rows] = _p_values(
+                array,
+                cell.candidates,
+                cell.calibration_scores,
+                _for_rows(settings, rows),
+                smoothed=is_smoothed,
             )
-        if is_smoothed:
-            message = f"smoothed must be False with {len(self.candidates)} candidates in use, got True"
-            raise ValueError(message)
-        return _core.selected_p_values(array, self._survivors(), list(self.calibration_scores), **settings)
-
-    def _survivors(self) -> list[tuple[_core.Scoring, float, float, int, NDArray[np.float64], int]]:
-        found = []
-        for c in self.candidates:
-            assert c.lo is not None, "several candidates come with their brackets"
-            assert c.pairs_at_lo is not None, "several candidates come with their brackets"
-            found.append((c.scoring.core, c.lo, c.threshold, c.pairs_at_lo, np.array(c.between), c.weight))
         return found
+
+    @property
+    def has_scores(self) -> bool:
+        """Whether the calibration scores are at hand, which p-values need."""
+        if self.condition is None:
+            return self.calibration_scores is not None
+        return all(cell.calibration_scores is not None for cell in self.condition.cells)
 
     def scores(
         self,
@@ -267,7 +318,8 @@ class Predictor:
     ) -> NDArray[np.float64]:
         """Return ranked scores: of the given labels, shape (n,), or of all, shape (n, K).
 
-        A label is in its row's set exactly when its score is at most the threshold.
+        A label is in its row's set exactly when its score is at most the threshold: that of its own
+        cell, with a condition.
         """
         array = as_logits(logits, n_labels=self.n_labels, one_row=True)
         settings: dict[str, Any] = {
@@ -342,7 +394,7 @@ class Predictor:
         # The selection curve stays behind, as it does in files.
         from tightset.artefact import loads
 
-        return loads, (self.to_json(score_table=self.calibration_scores is not None),)
+        return loads, (self.to_json(score_table=self.has_scores),)
 
     def __copy__(self) -> Predictor:
         return self  # nothing in it can change
@@ -356,3 +408,42 @@ class Predictor:
             message = f"row_ids must be given exactly when calibration had them: it was {had} row_ids"
             raise ValueError(message)
         return as_row_ids(row_ids, n_rows)
+
+
+def _sets(
+    array: NDArray[Any], candidates: tuple[Candidate, ...], settings: dict[str, Any]
+) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    if len(candidates) > 1:
+        return _core.predict_selected_sets(array, survivors(candidates), **settings)
+    (only,) = candidates
+    return _core.predict_sets(array, only.scoring.core, only.threshold, **settings)
+
+
+def _p_values(
+    array: NDArray[Any],
+    candidates: tuple[Candidate, ...],
+    scores: NDArray[np.float64] | None,
+    settings: dict[str, Any],
+    *,
+    smoothed: bool,
+) -> NDArray[np.float64]:
+    assert scores is not None, "p-values come with scores"
+    if len(candidates) == 1:
+        core = candidates[0].scoring.core
+        return _core.p_values(array, core, scores[0], smoothed=smoothed, **settings)
+    _refuse_smoothed(len(candidates), smoothed=smoothed)
+    return _core.selected_p_values(array, survivors(candidates), list(scores), **settings)
+
+
+def _refuse_smoothed(n_candidates: int, *, smoothed: bool) -> None:
+    if smoothed and n_candidates > 1:
+        message = f"smoothed must be False with {n_candidates} candidates in use, got True"
+        raise ValueError(message)
+
+
+def _for_rows(settings: dict[str, Any], rows: NDArray[np.int64]) -> dict[str, Any]:
+    """Return the settings of a call that reads some rows only."""
+    some = {
+        name: settings[name][rows] for name in ("u", "row_ids") if isinstance(settings.get(name), np.ndarray)
+    }
+    return {**settings, **some, "rows": rows}

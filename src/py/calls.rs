@@ -151,7 +151,7 @@ pub(super) fn all_scores<'py>(
 
 /// Conformal p-values of all labels against sorted calibration scores.
 #[pyfunction]
-#[pyo3(signature = (logits, scoring, sorted_scores, *, smoothed, seed, row_ids=None, probabilities=false, n_threads=None))]
+#[pyo3(signature = (logits, scoring, sorted_scores, *, smoothed, seed, row_ids=None, rows=None, probabilities=false, n_threads=None))]
 pub(super) fn p_values<'py>(
     py: Python<'py>,
     logits: &Bound<'py, PyUntypedArray>,
@@ -160,10 +160,11 @@ pub(super) fn p_values<'py>(
     smoothed: bool,
     seed: u64,
     row_ids: Option<PyReadonlyArray1<'py, u64>>,
+    rows: Rows<'py>,
     probabilities: bool,
     n_threads: Option<usize>,
 ) -> PyResult<Scores2<'py>> {
-    let table = table(logits, &None, probabilities)?;
+    let table = table(logits, &rows, probabilities)?;
     let scoring = scoring.0;
     let randomness = randomness(seed, None, row_ids.as_ref())?;
     let sorted = contiguous("sorted_scores", &sorted_scores)?;
@@ -175,12 +176,12 @@ pub(super) fn p_values<'py>(
         })?;
         Ok(out)
     })?;
-    matrix(py, out, table.shape())
+    matrix(py, out, (table.len(), table.shape().1))
 }
 
 /// Prediction sets as compressed rows: offsets and labels.
 #[pyfunction]
-#[pyo3(signature = (logits, scoring, threshold, *, allow_empty, seed, u=None, row_ids=None, probabilities=false, n_threads=None))]
+#[pyo3(signature = (logits, scoring, threshold, *, allow_empty, seed, u=None, row_ids=None, rows=None, probabilities=false, n_threads=None))]
 pub(super) fn predict_sets<'py>(
     py: Python<'py>,
     logits: &Bound<'py, PyUntypedArray>,
@@ -190,10 +191,11 @@ pub(super) fn predict_sets<'py>(
     seed: u64,
     u: Option<U<'py>>,
     row_ids: Option<PyReadonlyArray1<'py, u64>>,
+    rows: Rows<'py>,
     probabilities: bool,
     n_threads: Option<usize>,
 ) -> PyResult<Compressed<'py>> {
-    let table = table(logits, &None, probabilities)?;
+    let table = table(logits, &rows, probabilities)?;
     let scoring = scoring.0;
     let randomness = randomness(seed, u.as_ref(), row_ids.as_ref())?;
     let sets = enter(py, table.elements(), |interrupt| {

@@ -3,6 +3,7 @@
 mod arguments;
 mod arrays;
 mod calls;
+mod cells;
 mod enter;
 mod selecting;
 
@@ -20,6 +21,8 @@ mod _core {
         panic_for_tests, permutation, predict_sets, ranks, row_maxima, set_default_threads, simd_level,
         softmax, uncertainty,
     };
+    #[pymodule_export]
+    use super::cells::{PyCells, cell_p_values, count_cell_pairs, predict_cell_sets};
     #[pymodule_export]
     use super::enter::InternalError;
     #[pymodule_export]

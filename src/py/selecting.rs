@@ -23,9 +23,9 @@ use crate::radix::{self, Slot};
 use crate::selected::Survivor;
 
 /// A candidate that rows may select: its scoring, lo, hi, pairs up to lo, the scores between, its weight.
-type PySurvivor<'py> = (PyRef<'py, PyScoring>, f64, f64, u64, PyReadonlyArray1<'py, f64>, u32);
+pub(super) type PySurvivor<'py> = (PyRef<'py, PyScoring>, f64, f64, u64, PyReadonlyArray1<'py, f64>, u32);
 
-fn survivors(found: &[PySurvivor<'_>]) -> PyResult<Vec<Survivor>> {
+pub(super) fn survivors(found: &[PySurvivor<'_>]) -> PyResult<Vec<Survivor>> {
     let each = found.iter().map(|(scoring, lo, hi, at_lo, between, weight)| {
         let between = contiguous("between", between)?.to_vec();
         Ok(Survivor { scoring: scoring.0, lo: *lo, hi: *hi, at_lo: *at_lo, between, weight: *weight })
@@ -35,7 +35,7 @@ fn survivors(found: &[PySurvivor<'_>]) -> PyResult<Vec<Survivor>> {
 
 /// Prediction sets of rows whose labels select among candidates: offsets and labels.
 #[pyfunction]
-#[pyo3(signature = (logits, survivors, *, allow_empty, seed, u=None, row_ids=None, probabilities=false, n_threads=None))]
+#[pyo3(signature = (logits, survivors, *, allow_empty, seed, u=None, row_ids=None, rows=None, probabilities=false, n_threads=None))]
 pub(super) fn predict_selected_sets<'py>(
     py: Python<'py>,
     logits: &Bound<'py, PyUntypedArray>,
@@ -44,10 +44,11 @@ pub(super) fn predict_selected_sets<'py>(
     seed: u64,
     u: Option<U<'py>>,
     row_ids: Option<PyReadonlyArray1<'py, u64>>,
+    rows: Rows<'py>,
     probabilities: bool,
     n_threads: Option<usize>,
 ) -> PyResult<Compressed<'py>> {
-    let table = table(logits, &None, probabilities)?;
+    let table = table(logits, &rows, probabilities)?;
     let survivors = &self::survivors(&survivors)?;
     let randomness = randomness(seed, u.as_ref(), row_ids.as_ref())?;
     let sets = enter(py, table.elements().saturating_mul(survivors.len()), |interrupt| {
@@ -61,7 +62,7 @@ pub(super) fn predict_selected_sets<'py>(
 
 /// Conformal p-values of all labels, each by the candidate that it selects.
 #[pyfunction]
-#[pyo3(signature = (logits, survivors, sorted_scores, *, seed, row_ids=None, probabilities=false, n_threads=None))]
+#[pyo3(signature = (logits, survivors, sorted_scores, *, seed, row_ids=None, rows=None, probabilities=false, n_threads=None))]
 pub(super) fn selected_p_values<'py>(
     py: Python<'py>,
     logits: &Bound<'py, PyUntypedArray>,
@@ -69,10 +70,11 @@ pub(super) fn selected_p_values<'py>(
     sorted_scores: Vec<PyReadonlyArray1<'py, f64>>,
     seed: u64,
     row_ids: Option<PyReadonlyArray1<'py, u64>>,
+    rows: Rows<'py>,
     probabilities: bool,
     n_threads: Option<usize>,
 ) -> PyResult<Scores2<'py>> {
-    let table = table(logits, &None, probabilities)?;
+    let table = table(logits, &rows, probabilities)?;
     let survivors = &self::survivors(&survivors)?;
     let randomness = randomness(seed, None, row_ids.as_ref())?;
     let sorted = sorted_scores.iter().map(|s| contiguous("sorted_scores", s));
@@ -85,7 +87,7 @@ pub(super) fn selected_p_values<'py>(
         })?;
         Ok(out)
     })?;
-    matrix(py, out, table.shape())
+    matrix(py, out, (table.len(), table.shape().1))
 }
 
 type Counts<'py> = (Bound<'py, PyArray2<u64>>, Vec<Bound<'py, PyArray1<f64>>>);

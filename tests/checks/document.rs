@@ -20,7 +20,9 @@ fn check(text: &str) {
     let k = predictor.n_labels();
     let ids = [3];
     let row_ids = predictor.uses_row_ids().then_some(&ids[..]);
-    let options = Options { row_ids, ..Options::default() };
+    let group: Vec<_> = predictor.groups().take(1).collect();
+    let groups = predictor.uses_groups().then_some(&group[..]);
+    let options = Options { row_ids, groups, ..Options::default() };
     let row: Vec<f32> = if predictor.takes_probabilities() {
         vec![1.0 / k as f32; k]
     } else {

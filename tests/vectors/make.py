@@ -36,17 +36,18 @@ def compact(predictor, *, score_table=False):
     return json.dumps(document, separators=(",", ":"), ensure_ascii=False)
 
 
-def case(name, predictor, rows, *, row_ids=None, score_table=False):
+def case(name, predictor, rows, *, row_ids=None, groups=None, score_table=False):
     dtype = rows.dtype.newbyteorder(">")
-    sets = predictor.predict_set(rows, row_ids=row_ids)
-    not_empty = predictor.predict_set(rows, row_ids=row_ids, allow_empty=False)
-    p = predictor.predict_p(rows, row_ids=row_ids) if score_table else None
+    sets = predictor.predict_set(rows, row_ids=row_ids, groups=groups)
+    not_empty = predictor.predict_set(rows, row_ids=row_ids, groups=groups, allow_empty=False)
+    p = predictor.predict_p(rows, row_ids=row_ids, groups=groups) if score_table else None
     return {
         "name": name,
         "document": compact(predictor, score_table=score_table),
         "dtype": rows.dtype.name,
         "rows": [row.astype(dtype).tobytes().hex() for row in rows],
         "row_ids": None if row_ids is None else row_ids.tolist(),
+        "groups": None if groups is None else np.asarray(groups).tolist(),
         "sets": [labels.tolist() for labels in sets],
         "sets_not_empty": [labels.tolist() for labels in not_empty],
         "p_values": None if p is None else [row.astype(">f8").tobytes().hex() for row in p],
@@ -87,6 +88,40 @@ def predictions():
     logits[:, 0] = np.where(labels == 0, -np.inf, logits[:, 0])
     predictor = ts.calibrate(logits, labels, 0.3, "thr")
     cases.append(case("impossible labels", predictor, batch(rng, 3, 3)[0], score_table=True))
+    return cases + conditional(np.random.default_rng(19))
+
+
+def conditional(rng):
+    """Labels of very different frequency, so that some have too few rows."""
+    cases = []
+    k = 4
+    labels = rng.choice(k, size=160, p=[0.4, 0.35, 0.22, 0.03])
+    logits = (2.0 * rng.normal(size=(160, k)) + 2.5 * np.eye(k)[labels]).astype(np.float32)
+    new = batch(rng, 8, k, np.float32)[0]
+    new[0, 1] = -np.inf
+    held_out = SMALL.with_selection("held-out")
+    groups = np.where(labels == 3, "r", np.where(np.arange(160) % 2, "ä", "b"))
+    of_new = np.array(["ä", "b", "r", "b", "ä", "r", "b", "b"])
+    for scarce in ("all", "pooled"):
+        for kind in ("label", "cluster", "rc3p"):
+            for recipe in ("raps", held_out, *((SMALL,) if kind == "label" else ())):
+                predictor = ts.calibrate(logits, labels, 0.2, recipe, condition=kind, scarce=scarce, seed=3)
+                selection = predictor.recipe.selection
+                cases.append(case(f"{kind}, {selection}, {scarce}", predictor, new, score_table=True))
+        for recipe in ("raps", SMALL):
+            predictor = ts.calibrate(logits, labels, 0.2, recipe, condition=groups, scarce=scarce)
+            name = f"groups, {predictor.recipe.selection}, {scarce}"
+            cases.append(case(name, predictor, new, groups=of_new, score_table=True))
+    ids = np.arange(160)
+    predictor = ts.calibrate(logits, labels, 0.2, SMALL, condition=labels - 2, scarce="pooled", row_ids=ids)
+    numbers = np.array([-2, 0, 1, 7, -1, -2, 0, -9])
+    cases.append(case("groups, row ids", predictor, new, groups=numbers, row_ids=np.arange(8, 16)))
+    p = np.asarray(ts.softmax(logits))
+    predictor = ts.calibrate(p, labels, 0.2, "aps", condition="label", probabilities=True)
+    cases.append(case("label, probabilities", predictor, np.asarray(ts.softmax(new)), score_table=True))
+    for kind in (None, "label"):
+        predictor = ts.calibrate(logits, labels, 0.3, SMALL, condition=kind, guarantee="pac", delta=0.2)
+        cases.append(case(f"pac, {kind}", predictor, new, score_table=True))
     return cases
 
 
@@ -192,11 +227,46 @@ CHANGES = [
     ("several", ("candidates", 0, "pairs_at_lo"), 91, "lo and pairs_at_lo do not belong to rank"),
     ("several", ("candidates", 0, "pairs_at_lo"), -1, "pairs_at_lo must be at least 0"),
     ("several", ("candidates", 0, "lo"), number(-99.0), "lo -99"),
+    ("one", ("pac",), 1, "pac must be an object, got 1"),
+    ("one", ("pac",), {"delta": number(0.0), "shares": 1}, "delta must be strictly between 0 and 1"),
+    ("one", ("pac",), {"delta": number(0.1), "shares": 0}, "shares must be at least 1"),
+    ("pac", ("rank",), 32, "rank 32 does not belong to alpha=0.3 and 30 rows"),
+    ("pac", ("pac",), None, "does not belong to alpha=0.3"),
+    ("label", ("candidates",), [], "the document has an unknown field 'candidates'"),
+    ("label", ("calibration_scores",), [], "the document has an unknown field 'calibration_scores'"),
+    ("label", ("condition",), [], "condition must be an object, got a list"),
+    ("label", ("condition", "kind"), "labels", "kind must be one that is known"),
+    ("label", ("condition", "kind"), 1, "kind must be a string, got 1"),
+    ("label", ("condition", "kind"), "groups", "condition has no field 'groups'"),
+    ("label", ("condition", "kind"), "rc3p", "condition has no field 'most_ranks'"),
+    ("label", ("condition", "most_ranks"), [1, 1, 1], "condition has an unknown field 'most_ranks'"),
+    ("label", ("condition", "scarce"), "none", "scarce must be one that is known"),
+    ("label", ("condition", "pooled"), 0, "pooled must be a cell exactly when scarce is 'pooled'"),
+    ("label", ("condition", "scarce"), "pooled", "pooled must be a cell exactly when scarce is 'pooled'"),
+    ("label", ("condition", "cells"), [], "cells must be a list that is not empty"),
+    ("label", ("condition", "cells", 0), 1, "a cell must be an object, got 1"),
+    ("label", ("condition", "cells", 0, "n_calibration"), -1, "n_calibration must be at least 0"),
+    ("label", ("condition", "cells", 0, "rank"), 1, "rank 1 does not belong to alpha=0.3"),
+    ("label", ("condition", "cells", 1, "calibration_scores"), None, "must be in all cells or in none"),
+    ("label", ("condition", "cells", 1, "calibration_scores", 0), "", "calibration_scores must hold"),
+    ("label", ("condition", "cells", 0, "candidates", 0, "threshold"), number(-5.0), "threshold -5"),
+    ("label", ("condition", "cell_of"), [0, 1], "cell_of must hold 3 integers, got 2"),
+    ("label", ("condition", "cell_of", 2), 3, "cell_of must be"),
+    ("label", ("condition", "cell_of", 2), "2", "cell_of must be an integer, got"),
+    ("rc3p", ("condition", "most_ranks", 0), 0, "most_ranks must be at least 1"),
+    ("rc3p", ("condition", "most_ranks", 0), 4, "most_ranks must be"),
+    ("groups", ("condition", "groups"), ["a", 1], "groups must be all integers or all strings"),
+    ("groups", ("condition", "groups"), [1.5, 2.5], "groups must be all integers or all strings"),
+    ("groups", ("condition", "groups"), [True, False], "groups must be all integers or all strings"),
+    ("groups", ("condition", "groups"), ["a", "a"], "groups must differ from each other"),
+    ("groups", ("condition", "groups"), [1, 2**63], "groups must be"),
+    ("groups", ("condition", "groups"), ["a", "b", "c"], "cell_of must hold 3 integers, got 2"),
+    ("groups", ("condition", "pooled"), 9, "pooled must be"),
 ]
 
 
-def refused(one, infinite, several):
-    sources = {"one": one, "infinite": infinite, "several": several}
+def refused(sources):
+    one, several = sources["one"], sources["several"]
     cases = []
     for source, path, value, message in CHANGES:
         document = copy.deepcopy(sources[source])
@@ -256,8 +326,18 @@ def main():
     one = ts.calibrate(logits, labels, 0.3, "raps")
     infinite = ts.calibrate(logits, labels, 0.01, "raps")
     several = ts.calibrate(logits, labels, 0.3, SMALL)
-    documents = [to_document(predictor, score_table=True) for predictor in (one, infinite, several)]
-    HERE.joinpath("refused.json").write_text(json.dumps(refused(*documents), indent=0) + "\n")
+    given = {"condition": labels % 2, "scarce": "pooled"}
+    sources = {
+        "one": one,
+        "infinite": infinite,
+        "several": several,
+        "pac": ts.calibrate(logits, labels, 0.3, "raps", guarantee="pac", delta=0.3),
+        "label": ts.calibrate(logits, labels, 0.3, "raps", condition="label"),
+        "rc3p": ts.calibrate(logits, labels, 0.3, "raps", condition="rc3p"),
+        "groups": ts.calibrate(logits, labels, 0.3, "raps", **given),
+    }
+    documents = {name: to_document(predictor, score_table=True) for name, predictor in sources.items()}
+    HERE.joinpath("refused.json").write_text(json.dumps(refused(documents), indent=0) + "\n")
     logits, labels = batch(rng, 50, 4)
     fixtures = {
         "aps": ts.calibrate(logits, labels, 0.2, "aps"),
@@ -265,6 +345,8 @@ def main():
         "infinite": infinite,
         "several": several,
         "er-aps": ts.calibrate(logits, labels, 0.2, "er-aps", seed=2**64 - 1),
+        "label-pac": ts.calibrate(logits, labels, 0.3, "aps", condition="label", guarantee="pac", delta=0.5),
+        "groups": ts.calibrate(logits, labels, 0.3, SMALL, condition=np.array(["à", "b"])[labels % 2]),
     }
     FIXTURES.mkdir(parents=True, exist_ok=True)
     for name, predictor in fixtures.items():

@@ -51,6 +51,11 @@ def read_logits(path: str) -> NDArray[Any]:
     return _only(_read(path), path, "logits")
 
 
+def read_groups(path: str | None) -> NDArray[Any] | None:
+    """Return the groups of a file, integers or strings; None without one."""
+    return None if path is None else _whole(_only(_read(path), path, "groups"))
+
+
 def _only(found: NDArray[Any] | Mapping[str, NDArray[Any]], path: str, name: str) -> NDArray[Any]:
     return _pick(found, path, name) if isinstance(found, Mapping) else found
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 
 from tightset.cli import options
-from tightset.cli.array_files import read_data
+from tightset.cli.array_files import read_data, read_groups
 from tightset.cli.predict import predict_in_blocks
-from tightset.cli.predictor_files import read_predictor
+from tightset.cli.predictor_files import has_law, read_predictor
 from tightset.cli.standard_streams import STANDARD
 from tightset.metrics import report
 
@@ -17,6 +17,7 @@ def evaluate(
     logits: options.Logits,
     labels: options.Labels = None,
     *,
+    groups: options.Groups = None,
     threads: options.Threads = None,
     json: options.Json = False,
 ) -> None:
@@ -31,15 +32,13 @@ def evaluate(
         raise ValueError(message)
     data = read_data(logits, labels)
     used = read_predictor(predictor)
-    sets = predict_in_blocks(used, data.logits, threads=threads)
-    # Only a score that was not selected on the calibrating rows has the law of the bands.
-    has_law = used.recipe.selection in (None, "held-out")
+    sets = predict_in_blocks(used, data.logits, groups=read_groups(groups), threads=threads)
     found = report(
         sets,
         data.labels,
         data.logits,
         used.alpha,
-        used.n_calibration if has_law else None,
+        used.n_calibration if has_law(used) else None,
         probabilities=used.probabilities,
     )
     if json:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import sys
 
+from tightset.cells import Condition
 from tightset.cli import options
 from tightset.cli.calibrate import described
-from tightset.cli.predictor_files import read_predictor
+from tightset.cli.predictor_files import has_law, read_predictor
 from tightset.metrics import coverage_band
+from tightset.predictor import Predictor
 
 
 def inspect(predictor: options.Predictor, *, json: options.Json = False) -> None:
@@ -20,7 +22,7 @@ def inspect(predictor: options.Predictor, *, json: options.Json = False) -> None
     found = read_predictor(predictor)
     facts = described(found)
     # Selection on the calibrating rows leaves a law without a closed form.
-    is_exact = found.recipe.selection in (None, "held-out")
+    is_exact = has_law(found)
     band = coverage_band(found.n_calibration, found.alpha) if is_exact else None
     if json:
         options.print_json({**facts, "true_coverage_band": None if band is None else list(band)})
@@ -28,9 +30,14 @@ def inspect(predictor: options.Predictor, *, json: options.Json = False) -> None
     lines = [
         f"alpha            {found.alpha:g}: sets contain the label of {1 - found.alpha:.4g} of the rows",
         f"labels           {found.n_labels}",
-        f"calibrated on    {found.n_calibration} rows, the threshold is score {found.rank} of them",
+        f"calibrated on    {found.n_calibration} rows{_rank(found)}",
         f"candidates       {facts['n_candidates']}, selection {facts['selection'] or 'none'}",
     ]
+    if found.delta is not None:
+        share = f"all but {found.delta:g} of calibrations"
+        lines.append(f"guarantee        pac: {share}, divided among {found.shares} thresholds")
+    if found.condition is not None:
+        lines += _cells(found.condition)
     if band is not None:
         lines.append(f"true coverage    {band.lower:.4f} to {band.upper:.4f} for nine calibrations of ten")
     lines += [f"in use           {c.scoring}, threshold {c.threshold:.6g}" for c in found.candidates[:5]]
@@ -43,3 +50,22 @@ def inspect(predictor: options.Predictor, *, json: options.Json = False) -> None
         lines.append("                 with row ids")
     lines.append(f"p-values         {'yes' if facts['has_scores'] else 'no: calibrate with --score-table'}")
     sys.stdout.write("\n".join(lines) + "\n")
+
+
+def _rank(found: Predictor) -> str:
+    return "" if found.condition else f", the threshold is score {found.rank} of them"
+
+
+def _cells(condition: Condition) -> list[str]:
+    names = condition.groups or range(len(condition.cell_of))
+    lines = [f"coverage within  {condition.kind}: {condition.n_cells} cells, scarce {condition.scarce!r}"]
+    for name, cell in list(zip(names, condition.cell_of, strict=True))[:5]:
+        used = condition.cells[cell]
+        what = f"threshold {used.candidates[0].threshold:.6g}"
+        if len(used.candidates) > 1:
+            what = f"{len(used.candidates)} candidates"
+        pooled = ", pooled" if cell == condition.pooled else ""
+        lines.append(f"                 {name}: score {used.rank} of {used.n_calibration}, {what}{pooled}")
+    if len(condition.cell_of) > 5:
+        lines.append(f"                 and {len(condition.cell_of) - 5} more")
+    return lines

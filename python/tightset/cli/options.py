@@ -31,6 +31,15 @@ Predictor = Annotated[
 Probabilities = Annotated[
     bool, typer.Option("--probabilities", help="LOGITS holds probabilities instead.", show_default=False)
 ]
+Groups = Annotated[
+    str | None,
+    typer.Option(
+        "--groups",
+        metavar="FILE",
+        help="The group of each row, where the predictor was calibrated with groups.",
+        show_default=False,
+    ),
+]
 Seed = Annotated[int, typer.Option(help="Seed of the splits and of the randomised scores.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.", show_default=False)]
 Threads = Annotated[

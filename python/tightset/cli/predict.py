@@ -10,7 +10,7 @@ import typer
 from numpy.typing import NDArray
 
 from tightset.cli import options
-from tightset.cli.array_files import read_logits
+from tightset.cli.array_files import read_groups, read_logits
 from tightset.cli.predictor_files import read_predictor
 from tightset.cli.set_files import check_destination, write_sets
 from tightset.cli.standard_streams import STANDARD
@@ -33,6 +33,7 @@ def predict(
         bool,
         typer.Option("--allow-empty/--no-empty", help="Whether a set may be empty, or has the top label."),
     ] = True,
+    groups: options.Groups = None,
     threads: options.Threads = None,
     json: options.Json = False,
 ) -> None:
@@ -48,7 +49,13 @@ def predict(
         raise ValueError(message)
     check_destination(output)
     rows = read_logits(logits)
-    sets = predict_in_blocks(read_predictor(predictor), rows, allow_empty=allow_empty, threads=threads)
+    sets = predict_in_blocks(
+        read_predictor(predictor),
+        rows,
+        groups=read_groups(groups),
+        allow_empty=allow_empty,
+        threads=threads,
+    )
     write_sets(sets, output)
     if output == STANDARD:
         return
@@ -62,17 +69,29 @@ def predict(
 
 
 def predict_in_blocks(
-    predictor: Predictor, logits: NDArray[Any], *, allow_empty: bool = True, threads: int | None = None
+    predictor: Predictor,
+    logits: NDArray[Any],
+    *,
+    groups: NDArray[Any] | None = None,
+    allow_empty: bool = True,
+    threads: int | None = None,
 ) -> PredictionSets:
     """Predict block by block; a row's set does not depend on the others, so the sets are the same."""
     step = max(1, _BLOCK // max(1, logits.shape[-1])) if logits.ndim == 2 else 1
     if logits.ndim != 2 or len(logits) <= step:
-        return predictor.predict_set(logits, allow_empty=allow_empty, n_threads=threads)
+        return predictor.predict_set(logits, groups=groups, allow_empty=allow_empty, n_threads=threads)
+    if groups is not None and groups.shape != logits.shape[:1]:
+        message = f"--groups must hold one for each of the {len(logits)} rows, got shape {groups.shape}"
+        raise ValueError(message)
     indptr, indices = [np.zeros(1, np.int64)], []
     with Progress(len(logits), "predicting") as progress:
         for start in range(0, len(logits), step):
+            here = slice(start, start + step)
             part = predictor.predict_set(
-                logits[start : start + step], allow_empty=allow_empty, n_threads=threads
+                logits[here],
+                groups=None if groups is None else groups[here],
+                allow_empty=allow_empty,
+                n_threads=threads,
             )
             indptr.append(part.indptr[1:] + indptr[-1][-1])
             indices.append(part.indices)

@@ -44,3 +44,12 @@ def write_predictor(predictor: Predictor, path: str, *, score_table: bool) -> No
         copy = Path(folder) / "predictor.json"
         predictor.save(copy, score_table=score_table)
         sys.stdout.write(copy.read_text(encoding="utf-8"))
+
+
+def has_law(predictor: Predictor) -> bool:
+    """Whether marginal coverage follows the beta law of its rank, over calibrations.
+
+    Not with selection on the rows that calibrate, with thresholds of several cells, or with a higher rank.
+    """
+    is_fixed = predictor.recipe.selection in (None, "held-out")
+    return is_fixed and predictor.condition is None and predictor.guarantee == "marginal"

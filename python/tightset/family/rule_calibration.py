@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from tightset import _core
 from tightset._inputs import ArrayLike, as_alpha, as_labels, as_logits
-from tightset.calibration import warn_if_unbounded
+from tightset.thresholds import warn_if_unbounded
 from tightset.family.block_rows import BlockRows
 from tightset.family.rule_predictor import RuleCandidate, RulePredictor, RuleSelection, checked_given
 from tightset.family.rules import Rule

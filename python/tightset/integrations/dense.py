@@ -47,12 +47,11 @@ from tightset._inputs import (
     as_thread_count,
     warn_if_probabilities,
 )
-from tightset.calibration import _predictors, recipe_for
+from tightset.calibration import marginal_predictors, recipe_for
 from tightset.calibration_rows import CalibrationRows
 from tightset.objectives import Objective
 from tightset.predictor import Predictor
 from tightset.recipes import Recipe
-from tightset.selection import choose
 from tightset.sets import PredictionSets
 
 __all__ = ["calibrate", "predict_set"]
@@ -138,7 +137,7 @@ def calibrate(
         message = f"alpha must be one number, got {alphas}"
         raise TypeError(message)
     used = recipe_for(recipe, objective)
-    return _predictors(used, rows, alphas, choose(used, rows, alphas, objective))[0]
+    return marginal_predictors(used, rows, alphas, objective)[0]
 
 
 def predict_set(

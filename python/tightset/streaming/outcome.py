@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tightset import _core
-from tightset.calibration import candidates_in_use, warn_if_unbounded
 from tightset.predictor import Predictor
 from tightset.selection import Choice, choose
 from tightset.streaming.ledger import LedgerRows, MissingError, PartOfRows, WantedRanks
+from tightset.thresholds import candidates_in_use, warn_if_unbounded
 
 if TYPE_CHECKING:
     from tightset.streaming.calibration import Calibration
