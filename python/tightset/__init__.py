@@ -86,7 +86,15 @@ __all__ = [
 
 # Imported by those who use them; plot is not in __all__, for a star must not need matplotlib.
 _IMPORTED_ON_USE = (
-    "averaged", "datasets", "family", "graphs", "localised", "metrics", "plot", "reweighted", "transforms",
+    "averaged",
+    "datasets",
+    "family",
+    "graphs",
+    "localised",
+    "metrics",
+    "plot",
+    "reweighted",
+    "transforms",
 )
 
 

@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 
 from tightset import _core
 from tightset._inputs import ArrayLike, as_alpha, as_labels, as_logits
-from tightset.thresholds import warn_if_unbounded
 from tightset.family.block_rows import BlockRows
 from tightset.family.rule_predictor import RuleCandidate, RulePredictor, RuleSelection, checked_given
 from tightset.family.rules import Rule
+from tightset.thresholds import warn_if_unbounded
 from tightset.warning_kinds import SmallCalibrationWarning
 
 

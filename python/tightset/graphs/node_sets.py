@@ -29,11 +29,11 @@ from tightset._inputs import (
     as_uniforms,
     warn_if_probabilities,
 )
-from tightset.calibration import warn_if_unbounded
 from tightset.graphs.adjacency import as_adjacency, is_sparse, means_over, similarity_graph
 from tightset.quantile import conformal_rank
 from tightset.scores import ReweightLike, ScoreLike, Scoring
 from tightset.sets import PredictionSets
+from tightset.thresholds import warn_if_unbounded
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
