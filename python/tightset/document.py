@@ -10,9 +10,7 @@ from __future__ import annotations
 
 import math
 import struct
-from functools import reduce
-from itertools import pairwise
-from operator import or_
+from itertools import pairwise, product
 from typing import Any
 
 import numpy as np
@@ -22,7 +20,7 @@ from tightset import _core
 from tightset._inputs import as_alpha, as_flag, as_integer, as_seed
 from tightset.canonical import digest
 from tightset.predictor import Candidate, Predictor
-from tightset.recipes import Recipe
+from tightset.recipes import Recipe, joined
 from tightset.scores import Entropy, Score, Scoring, as_score
 
 FORMAT = "tightset-predictor"
@@ -161,7 +159,7 @@ def _recipe(document: Any) -> Recipe:
                 handicap=_number(part["handicap"], "handicap"),
             )
         )
-    return parts[0] if len(parts) == 1 else reduce(or_, parts)
+    return joined(parts)
 
 
 def _candidate_document(candidate: Candidate) -> dict[str, Any]:
@@ -206,9 +204,12 @@ def _check_candidates(
     if (not is_one and recipe.selection != "modsel") or any((c.lo is None) != is_one for c in candidates):
         message = f"{len(candidates)} candidates do not belong to selection={recipe.selection!r}"
         raise ValueError(message)
+    known = _combinations(recipe)
     for candidate in candidates:
-        if not any(_is_of(candidate.scoring, part) for part in recipe.parts):
-            message = f"candidate {candidate.scoring} is not one of the recipe"
+        scoring = candidate.scoring
+        listed = ((scoring.score, scoring.reweight, t) for t in (scoring.temperature, "auto"))
+        if known.isdisjoint(listed):
+            message = f"candidate {scoring} is not one of the recipe"
             raise ValueError(message)
         if rank > n and candidate.threshold != math.inf:
             message = f"threshold {candidate.threshold} does not belong to rank {rank} of {n} rows"
@@ -219,9 +220,15 @@ def _check_candidates(
             raise ValueError(message)
 
 
-def _is_of(scoring: Scoring, part: Recipe) -> bool:
-    is_listed = part.temperature == "auto" or scoring.temperature in part.temperature
-    return is_listed and scoring.score in part.score and scoring.reweight in part.reweight
+def _combinations(recipe: Recipe) -> set[tuple[Score, Entropy | None, float | str]]:
+    """Return what the recipe's parts list: a set, since a file may have thousands of parts and candidates."""
+    return {
+        combination
+        for part in recipe.parts
+        for combination in product(
+            part.score, part.reweight, ("auto",) if part.temperature == "auto" else part.temperature
+        )
+    }
 
 
 def _score_document(score: Score) -> dict[str, Any]:
