@@ -41,6 +41,7 @@ test-python: $(VENV)/built ## test the package
 
 test-slow: $(VENV)/built ## run the long statistical tests, and those that take much memory
 	$(BIN)/python -m pytest -n 2 -m slow
+	cargo test --quiet --test allocation -- --ignored --nocapture
 
 test-browser: $(VENV)/built ## test the report in Chromium, of the system or of `.venv/bin/playwright install chromium`
 	TIGHTSET_BROWSER=required $(BIN)/python -m pytest -m browser

@@ -238,6 +238,8 @@ impl<'a> Parser<'a> {
             items.push(parser.value(depth + 1)?);
             Ok(())
         })?;
+        // Room for four is made at first: much where there are many short ones.
+        items.shrink_to_fit();
         Ok(Json::List(items))
     }
 
@@ -262,6 +264,7 @@ impl<'a> Parser<'a> {
             fields.push((name, parser.value(depth + 1)?));
             Ok(())
         })?;
+        fields.shrink_to_fit();
         Ok(Json::Object(fields))
     }
 

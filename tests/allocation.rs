@@ -150,10 +150,10 @@ fn peak_of_damaged(n_cases: usize) -> isize {
     let mut largest = 0;
     for i in 0..n_cases {
         let text = if i % 2 == 0 {
-            let bytes = damage::edited(choices.of(&texts), &texts, &mut choices);
+            let bytes = damage::edited(&texts, &mut choices);
             String::from_utf8_lossy(&bytes).into_owned()
         } else {
-            let forged = damage::forged(choices.of(&trees), &trees, &mut choices);
+            let forged = damage::forged(&trees, &mut choices);
             probe::sealed(&forged).unwrap_or(forged)
         };
         largest = largest.max(peak(|| drop(Predictor::from_json(&text))));

@@ -55,7 +55,7 @@ fn kept(folder: &str) -> Vec<Vec<u8>> {
 fn edited_documents() {
     let inputs = [kept("fuzz/corpus/document"), kept("tests/fixtures/v1")].concat();
     let edited = |choices: &mut Choices| {
-        let bytes = damage::edited(choices.of(&inputs), &inputs, choices);
+        let bytes = damage::edited(&inputs, choices);
         String::from_utf8_lossy(&bytes).into_owned()
     };
     explore(3000, edited, |text| document::check_both(text), Clone::clone);
@@ -63,7 +63,8 @@ fn edited_documents() {
 
 #[test]
 fn forged_documents() {
-    let text = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/vectors/predictions.json"));
+    let text =
+        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/vectors/predictions.json"));
     let cases: Vec<Value> = serde_json::from_str(&text.unwrap()).unwrap();
     let documents: Vec<Value> = cases
         .iter()
@@ -72,7 +73,7 @@ fn forged_documents() {
         .map(|text| serde_json::from_str(text).unwrap())
         .collect();
     assert!(documents.len() > 10);
-    let forged = |choices: &mut Choices| damage::forged(choices.of(&documents), &documents, choices);
+    let forged = |choices: &mut Choices| damage::forged(&documents, choices);
     let n_accepted = explore(3000, forged, |text| document::check_both(text), Clone::clone);
     // Some forgeries hold together; if none did, nothing behind the first check would have been reached.
     assert!(n_accepted > 0);
@@ -81,7 +82,7 @@ fn forged_documents() {
 #[test]
 fn sets_and_scores() {
     let inputs = kept("fuzz/corpus/kernels");
-    let edited = |choices: &mut Choices| damage::edited(choices.of(&inputs), &inputs, choices);
+    let edited = |choices: &mut Choices| damage::edited(&inputs, choices);
     let n_checked = explore(
         3000,
         edited,

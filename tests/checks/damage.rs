@@ -18,9 +18,10 @@ impl Choices {
     }
 }
 
-/// One to four edits: a bit flipped, a byte changed, a run cut, moved, doubled or taken from another input.
-pub(crate) fn edited(input: &[u8], others: &[Vec<u8>], choices: &mut Choices) -> Vec<u8> {
-    let mut bytes = input.to_vec();
+/// One of the inputs with one to four edits: a bit flipped, a byte changed, a run cut, copied or taken from
+/// another input.
+pub(crate) fn edited(inputs: &[Vec<u8>], choices: &mut Choices) -> Vec<u8> {
+    let mut bytes = choices.of(inputs).clone();
     for _ in 0..=choices.below(4) {
         let start = choices.below(bytes.len());
         let length = *choices.of(&[1, 1, 2, 8, 40, 300]);
@@ -39,7 +40,7 @@ pub(crate) fn edited(input: &[u8], others: &[Vec<u8>], choices: &mut Choices) ->
                 bytes.splice(start..end.min(start + 1), [digit]);
             }
             _ => {
-                let other = choices.of(others);
+                let other = choices.of(inputs);
                 let from = choices.below(other.len());
                 let run = other[from..other.len().min(from + length)].to_vec();
                 bytes.splice(start..end, run);
@@ -49,14 +50,14 @@ pub(crate) fn edited(input: &[u8], others: &[Vec<u8>], choices: &mut Choices) ->
     bytes
 }
 
-/// One or two values of a document removed, doubled, changed, or replaced by one that stands elsewhere.
-pub(crate) fn forged(document: &Value, others: &[Value], choices: &mut Choices) -> String {
-    let mut document = document.clone();
+/// One of the documents with one or two values removed, doubled, changed, or replaced by one that stands
+/// elsewhere.
+pub(crate) fn forged(documents: &[Value], choices: &mut Choices) -> String {
+    let mut document = choices.of(documents).clone();
     for _ in 0..=choices.below(2) {
-        let other = choices.of(others).clone();
         let spare = match choices.below(4) {
             0 => odd(choices),
-            _ => pick(&mut other.clone(), choices).clone(),
+            _ => pick(&mut choices.of(documents).clone(), choices).clone(),
         };
         let kind = choices.below(4);
         match (kind, pick(&mut document, choices)) {
@@ -124,5 +125,6 @@ fn odd(choices: &mut Choices) -> Value {
         "{\"bits\": \"0000000000000000\", \"value\": 0.0}",
         "{\"bits\": \"8000000000000000\", \"value\": -0.0}",
     ];
-    serde_json::from_str(choices.of(&texts)).expect("JSON")
+    let text = *choices.of(&texts);
+    serde_json::from_str(text).expect("JSON")
 }
