@@ -70,7 +70,7 @@ audit: $(VENV)/ready ## known vulnerabilities and licences of all dependencies; 
 	$(BIN)/pip-audit --strict --no-deps --disable-pip --requirement $(VENV)/frozen.txt
 
 coverage: $(VENV)/built ## branches of the Python layer and lines of the core; needs cargo install cargo-llvm-cov
-	$(BIN)/python -m pytest -q -n 2 --cov=tightset --cov-branch --cov-report=term-missing:skip-covered
+	$(BIN)/python -m pytest -q -n 2 -o timeout=600 --cov --cov-report=term
 	cargo llvm-cov --summary-only --ignore-filename-regex 'src/(py|probe|reading)'
 
 test-peers: $(PEERS)/built ## compare with TorchCP, MAPIE, crepes and puncc in an environment of their own

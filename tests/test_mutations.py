@@ -184,6 +184,19 @@ def test_memory_of_damaged_documents(call):
     assert peak_growth(call) < 64e6
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "'[' + '0,' * (2**20 - 2) + '0]'",
+        "'[' + '{\"\": 0},' * (2**18 - 1) + '0]'",
+        "'[' + '[[0]],' * (2**17 - 1) + '0]'",
+        "'[' + '{\"\": 0},' * (2**20 - 2) + '0]'",
+    ],
+)
+def test_memory_of_hostile_texts(text):
+    assert peak_growth(f"read({text})") < 64e6
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("seed", range(10))
