@@ -1,4 +1,4 @@
-"""The services of docs/embedding.md run as the page has them; what it says of arrays and interpreters holds."""
+"""The services of docs/embedding.md run as they stand; what it says of arrays and interpreters holds."""
 
 from __future__ import annotations
 
@@ -182,6 +182,7 @@ def test_arrays_that_change_during_a_call(rng):
     expected = predictor.predict_set(logits).mask
     finished = threading.Event()
     n_writes = 0
+    refusals = []
 
     def write():
         nonlocal n_writes
@@ -198,13 +199,14 @@ def test_arrays_that_change_during_a_call(rng):
             try:
                 mask = predictor.predict_set(logits, n_threads=2).mask
             except ValueError as error:
-                assert "logits must not contain NaN or +inf" in str(error)
+                refusals.append(str(error))
             else:
                 np.testing.assert_array_equal(mask[1::2], expected[1::2])
     finally:
         finished.set()
         writer.join()
     assert n_writes > 0
+    assert all(refusal.startswith("logits must ") for refusal in refusals)
 
 
 SECOND_INTERPRETER = """

@@ -217,7 +217,12 @@ def number(value):
 
 def part(temperatures):
     temperatures = [number(float(t)) for t in temperatures]
-    return {"score": [{"name": "aps"}], "reweight": [None], "temperature": temperatures, "handicap": number(0.0)}
+    return {
+        "score": [{"name": "aps"}],
+        "reweight": [None],
+        "temperature": temperatures,
+        "handicap": number(0.0),
+    }
 
 
 def hostile(*, parts, first, candidates):

@@ -12,7 +12,7 @@ from typing import Any
 
 _MOST_VALUES = 2**20
 _MOST_BRACKETS = 2**18
-"""Lists and objects, which take more room than their two characters; those in strings are counted with them."""
+"""Lists and objects, which take more room than their characters; brackets in strings are counted, too."""
 _MOST_DIGITS = 20
 """Digits of the largest 64-bit integer."""
 

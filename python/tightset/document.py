@@ -222,13 +222,11 @@ def _check_candidates(
 
 def _combinations(recipe: Recipe) -> set[tuple[Score, Entropy | None, float | str]]:
     """Return what the recipe's parts list: a set, since a file may have thousands of parts and candidates."""
-    return {
-        combination
-        for part in recipe.parts
-        for combination in product(
-            part.score, part.reweight, ("auto",) if part.temperature == "auto" else part.temperature
-        )
-    }
+    found: set[tuple[Score, Entropy | None, float | str]] = set()
+    for part in recipe.parts:
+        temperatures: tuple[float | str, ...] = ("auto",) if part.temperature == "auto" else part.temperature
+        found.update(product(part.score, part.reweight, temperatures))
+    return found
 
 
 def _score_document(score: Score) -> dict[str, Any]:
