@@ -19,6 +19,8 @@ use crate::error::Error;
 const DEEPEST: usize = 16;
 /// Values of all kinds: bounds memory to a small multiple of the text.
 const MOST_VALUES: usize = 1 << 20;
+/// Lists and objects among them, which take more room than their two characters.
+const MOST_BRACKETS: usize = 1 << 18;
 /// Fields of one object; a document has sixteen.
 const MOST_FIELDS: usize = 64;
 
@@ -37,7 +39,7 @@ pub(crate) enum Json<'a> {
 impl<'a> Json<'a> {
     /// Reads a whole text as one value.
     pub(crate) fn parse(text: &'a str) -> Result<Self, Error> {
-        let mut parser = Parser { text, at: 0, n_values: 0 };
+        let mut parser = Parser { text, at: 0, n_values: 0, n_brackets: 0 };
         let value = parser.value(0)?;
         parser.skip_space();
         if parser.at < text.len() { Err(parser.refuse("nothing more")) } else { Ok(value) }
@@ -165,6 +167,7 @@ struct Parser<'a> {
     text: &'a str,
     at: usize,
     n_values: usize,
+    n_brackets: usize,
 }
 
 impl<'a> Parser<'a> {
@@ -215,6 +218,10 @@ impl<'a> Parser<'a> {
         close: &str,
         mut each: impl FnMut(&mut Self) -> Result<(), Error>,
     ) -> Result<(), Error> {
+        self.n_brackets += 1;
+        if self.n_brackets > MOST_BRACKETS {
+            return Err(self.refuse("no more than 262144 lists and objects"));
+        }
         self.at += 1;
         self.skip_space();
         if self.take(close) {
@@ -238,6 +245,8 @@ impl<'a> Parser<'a> {
             items.push(parser.value(depth + 1)?);
             Ok(())
         })?;
+        // Room for four is made at first: much where there are many short ones.
+        items.shrink_to_fit();
         Ok(Json::List(items))
     }
 
@@ -262,6 +271,7 @@ impl<'a> Parser<'a> {
             fields.push((name, parser.value(depth + 1)?));
             Ok(())
         })?;
+        fields.shrink_to_fit();
         Ok(Json::Object(fields))
     }
 
@@ -407,6 +417,7 @@ mod tests {
     fn bad_texts() {
         let deep = "[".repeat(100_000);
         let wide = format!("[{}0]", "0,".repeat(1 << 20));
+        let brackets = format!("[{}0]", "[],".repeat(1 << 18));
         let fields: Vec<String> = (0..65).map(|i| format!("\"{i}\":0")).collect();
         let fields = format!("{{{}}}", fields.join(","));
         for text in [
@@ -445,6 +456,7 @@ mod tests {
             "\"\\u",
             &deep,
             &wide,
+            &brackets,
             &fields,
         ] {
             assert!(matches!(Json::parse(text), Err(Error::Document(_))), "{}", clipped(text));

@@ -104,3 +104,8 @@ pub use sets::{Sets, predict_sets};
 pub use simd::{Level, level};
 pub use threads::{Plan, available_threads, default_threads, set_default_threads};
 pub use uniform::{GENERATOR, Randomness, Uniforms, permutation};
+
+/// Compiles the Rust of the page.
+#[cfg(doctest)]
+#[doc = include_str!("../docs/embedding.md")]
+pub struct Embedding;

@@ -229,6 +229,8 @@ def test_large_files_are_refused(tmp_path):
     many = "[" + "0," * (2**20 + 1) + "0]"
     with pytest.raises(ValueError, match="more than 1048576 values"):
         ts.Predictor.from_json(many)
+    with pytest.raises(ValueError, match="more than 262144 lists and objects"):
+        ts.Predictor.from_json("[" + "[]," * 2**18 + "0]")
 
 
 @pytest.mark.skipif(not Path("/dev/zero").exists(), reason="needs an endless file")

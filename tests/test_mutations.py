@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import random
-import tracemalloc
+import struct
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -163,26 +166,82 @@ def test_forged_documents():
     check_forged(600, seed=2)
 
 
-def test_memory_of_damaged_documents():
-    tracemalloc.start()
-    try:
-        check_damaged(100, seed=3)
-        check_forged(100, seed=4)
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-    assert peak < 64e6
+def peak_growth(call):
+    """Return by how many bytes a process of its own grows at its peak when it makes the call."""
+    code = f"import footprint, test_mutations\nbefore = footprint.peak()\ntest_mutations.{call}\n"
+    run = subprocess.run(
+        [sys.executable, "-c", code + "print(footprint.peak() - before)"],
+        cwd=Path(__file__).parent,
+        capture_output=True,
+        text=True,
+    )
+    assert run.returncode == 0, run.stderr
+    return int(run.stdout)
+
+
+@pytest.mark.parametrize("call", ["check_damaged(300, seed=3)", "check_forged(300, seed=4)"])
+def test_memory_of_damaged_documents(call):
+    assert peak_growth(call) < 64e6
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "'[' + '0,' * (2**20 - 2) + '0]'",
+        "'[' + '{\"\": 0},' * (2**18 - 1) + '0]'",
+        "'[' + '[[0]],' * (2**17 - 1) + '0]'",
+        "'[' + '{\"\": 0},' * (2**20 - 2) + '0]'",
+    ],
+)
+def test_memory_of_hostile_texts(text):
+    assert peak_growth(f"read({text})") < 64e6
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("seed", range(10))
 def test_many_damaged_documents(seed):
-    check_damaged(10_000, seed=100 + seed)
+    assert peak_growth(f"check_damaged(10_000, seed={100 + seed})") < 64e6
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("seed", range(2))
 def test_many_forged_documents(seed):
-    check_forged(10_000, seed=200 + seed)
+    assert peak_growth(f"check_forged(10_000, seed={200 + seed})") < 64e6
+
+
+def number(value):
+    return {"bits": struct.pack(">d", value).hex(), "value": value}
+
+
+def part(temperatures):
+    temperatures = [number(float(t)) for t in temperatures]
+    return {
+        "score": [{"name": "aps"}],
+        "reweight": [None],
+        "temperature": temperatures,
+        "handicap": number(0.0),
+    }
+
+
+def hostile(*, parts, first, candidates):
+    """A valid document with that many parts, the first of many candidates, and one candidate many times."""
+    document = json.loads(TEXTS[1])
+    document["recipe"]["parts"] = [part(range(1, first + 1)), *([part([1])] * (parts - 1))]
+    scored = {"score": {"name": "aps"}, "reweight": None, "temperature": number(float(first))}
+    bracket = {"lo": number(0.5), "pairs_at_lo": 3, "between": "", "weight": 1}
+    document["candidates"] = [scored | {"threshold": number(1.0)} | bracket] * candidates
+    del document["calibration_scores"]
+    document["sha256"] = digest(document)
+    return json.dumps(document)
+
+
+def test_documents_are_read_in_linear_time():
+    """Work that grew with parts times candidates would outlast the watchdog of all tests."""
+    predictor = ts.Predictor.from_json(hostile(parts=8000, first=8000, candidates=8000))
+    assert len(predictor.candidates) == 8000
+    assert len(predictor.recipe.parts) == 8000
+    assert len(predictor.recipe.candidates) == 8000
+    with pytest.raises(ValueError, match="more than 16384 candidates"):
+        ts.Predictor.from_json(hostile(parts=8400, first=8000, candidates=2))

@@ -11,6 +11,8 @@ import json
 from typing import Any
 
 _MOST_VALUES = 2**20
+_MOST_BRACKETS = 2**18
+"""Lists and objects, which take more room than their characters; brackets in strings are counted, too."""
 _MOST_DIGITS = 20
 """Digits of the largest 64-bit integer."""
 
@@ -19,6 +21,9 @@ def parse(text: str) -> Any:
     """Return the value of a JSON text, refusing what readers disagree on."""
     if text.count(",") > _MOST_VALUES:
         message = f"it has more than {_MOST_VALUES} values"
+        raise ValueError(message)
+    if text.count("[") + text.count("{") > _MOST_BRACKETS:
+        message = f"it has more than {_MOST_BRACKETS} lists and objects"
         raise ValueError(message)
     return json.loads(
         text, object_pairs_hook=_no_duplicates, parse_int=_integer, parse_constant=_refuse_constant

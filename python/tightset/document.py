@@ -16,7 +16,7 @@ from tightset.canonical import digest
 from tightset.cells import Cell
 from tightset.document_cells import Facts, as_cell, as_condition, cell_fields, condition_document
 from tightset.document_fields import as_float, as_list, as_text, check_fields, number_document, shown
-from tightset.document_recipes import as_recipe, recipe_document
+from tightset.document_recipes import as_recipe, combinations, recipe_document
 from tightset.predictor import Predictor
 
 FORMAT = "tightset-predictor"
@@ -101,7 +101,7 @@ def from_document(document: Any) -> Predictor:
     rank = as_integer(document["rank"], "rank", 1)
     delta, shares = _pac(document["pac"]) if "pac" in document else (None, 1)
     recipe = as_recipe(document["recipe"])
-    facts = Facts(alpha, recipe, n_labels, n, is_pac=delta is not None)
+    facts = Facts(alpha, recipe, combinations(recipe), n_labels, n, is_pac=delta is not None)
     facts.check_rank(rank, n)
     condition = as_condition(document["condition"], facts) if is_conditional else None
     cell = Cell(n, rank, ()) if is_conditional else as_cell(document, facts, n, rank)

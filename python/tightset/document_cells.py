@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Set
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -23,7 +24,7 @@ from tightset.document_fields import (
     shown,
     unpacked,
 )
-from tightset.document_recipes import as_scoring, is_of, scoring_document
+from tightset.document_recipes import Combination, as_scoring, scoring_document
 from tightset.recipes import Recipe
 
 _BRACKET = ("lo", "pairs_at_lo", "between", "weight")
@@ -35,6 +36,7 @@ class Facts:
 
     alpha: float
     recipe: Recipe
+    listed: Set[Combination]
     n_labels: int
     n_calibration: int
     is_pac: bool
@@ -188,8 +190,11 @@ def _check_candidates(candidates: tuple[Candidate, ...], facts: Facts, n: int, r
         message = f"{len(candidates)} candidates do not belong to selection={recipe.selection!r}"
         raise ValueError(message)
     for candidate in candidates:
-        if not any(is_of(candidate.scoring, part) for part in recipe.parts):
-            message = f"candidate {candidate.scoring} is not one of the recipe"
+        scoring = candidate.scoring
+        if facts.listed.isdisjoint(
+            (scoring.score, scoring.reweight, t) for t in (scoring.temperature, "auto")
+        ):
+            message = f"candidate {scoring} is not one of the recipe"
             raise ValueError(message)
         if rank > n and candidate.threshold != math.inf:
             message = f"threshold {candidate.threshold} does not belong to rank {rank} of {n} rows"

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from functools import reduce
-from operator import or_
-from typing import Any
+from itertools import product
+from typing import Any, TypeAlias
 
 from tightset.document_fields import as_float, as_list, as_text, check_fields, number_document
-from tightset.recipes import Recipe
+from tightset.recipes import Recipe, joined
 from tightset.scores import Entropy, Score, Scoring, as_score
+
+Combination: TypeAlias = tuple[Score, Entropy | None, float | str]
+"""A score, a reweighting, and a temperature or "auto"."""
 
 MOST_CANDIDATES = 2**14
 """Candidates that a recipe may have; it is made from three lists, whose product a small file can blow up."""
@@ -53,7 +55,7 @@ def as_recipe(document: Any) -> Recipe:
                 handicap=as_float(part["handicap"], "handicap"),
             )
         )
-    return parts[0] if len(parts) == 1 else reduce(or_, parts)
+    return joined(parts)
 
 
 def scoring_document(scoring: Scoring) -> dict[str, Any]:
@@ -71,10 +73,13 @@ def as_scoring(document: dict[str, Any]) -> Scoring:
     return Scoring(_score(document["score"]), _reweight(document["reweight"]), temperature)
 
 
-def is_of(scoring: Scoring, part: Recipe) -> bool:
-    """Whether a recipe lists a scoring."""
-    is_listed = part.temperature == "auto" or scoring.temperature in part.temperature
-    return is_listed and scoring.score in part.score and scoring.reweight in part.reweight
+def combinations(recipe: Recipe) -> set[Combination]:
+    """Return what the recipe's parts list: a set, since a file may have thousands of parts and candidates."""
+    found: set[Combination] = set()
+    for part in recipe.parts:
+        temperatures: tuple[float | str, ...] = ("auto",) if part.temperature == "auto" else part.temperature
+        found.update(product(part.score, part.reweight, temperatures))
+    return found
 
 
 def _score_document(score: Score) -> dict[str, Any]:

@@ -7,10 +7,8 @@ read from the calibration labels would break the symmetry that exact coverage ne
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from functools import reduce
+from dataclasses import dataclass, fields
 from itertools import product
-from operator import or_
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -140,21 +138,20 @@ class Recipe:
     def __or__(self, other: object) -> Recipe:
         if not isinstance(other, Recipe):
             return NotImplemented
-        if self.selection is None or self.selection != other.selection:
-            message = (
-                "recipes are joined when they have the same selection, "
-                f"got {self.selection!r} and {other.selection!r}"
-            )
-            raise ValueError(message)
-        joined = self.parts[0]
-        object.__setattr__(joined, "joined", (*self.joined, *other.parts))
-        return joined
+        return joined((self, other))
 
     @property
     def parts(self) -> tuple[Recipe, ...]:
         """The recipes that were joined, each with its own score, reweighting and temperature."""
-        own = Recipe(self.score, self.reweight, self.temperature, self.selection, handicap=self.handicap)
-        return (own, *self.joined)
+        return (self._joined_with(()), *self.joined)
+
+    def _joined_with(self, others: tuple[Recipe, ...]) -> Recipe:
+        """Return a copy with others in place of what it is joined with; nothing is checked again."""
+        copied = object.__new__(Recipe)
+        for field in fields(self):
+            object.__setattr__(copied, field.name, getattr(self, field.name))
+        object.__setattr__(copied, "joined", others)
+        return copied
 
     @property
     def handicaps(self) -> tuple[float, ...]:
@@ -163,10 +160,22 @@ class Recipe:
 
     def with_selection(self, selection: Selection) -> Recipe:
         """Return the same candidates under another selection."""
-        parts = [
-            Recipe(r.score, r.reweight, r.temperature, selection, handicap=r.handicap) for r in self.parts
-        ]
-        return reduce(or_, parts)
+        return joined(
+            [Recipe(r.score, r.reweight, r.temperature, selection, handicap=r.handicap) for r in self.parts]
+        )
+
+
+def joined(recipes: Sequence[Recipe]) -> Recipe:
+    """Return the recipe with the candidates of all: ``|`` for many at once, in linear time."""
+    first, *rest = recipes
+    for other in rest:
+        if first.selection is None or first.selection != other.selection:
+            message = (
+                "recipes are joined when they have the same selection, "
+                f"got {first.selection!r} and {other.selection!r}"
+            )
+            raise ValueError(message)
+    return first._joined_with((*first.joined, *(part for other in rest for part in other.parts)))
 
 
 def _each(value: object, name: str) -> Iterable[object]:
@@ -203,7 +212,7 @@ def _selected(score: str) -> Callable[[], Recipe]:
 def _tightest() -> Recipe:
     from tightset.tightest import CANDIDATES
 
-    return reduce(or_, (Recipe(s, r, t, "modsel", handicap=handicap) for handicap, s, r, t in CANDIDATES))
+    return joined([Recipe(s, r, t, "modsel", handicap=handicap) for handicap, s, r, t in CANDIDATES])
 
 
 _RECIPES: dict[str, Callable[[], Recipe]] = {

@@ -2,20 +2,19 @@
 
 use tightset::{Options, Predictor, Scratch, probe};
 
-/// Reads a text as it is, and with the right hash, which mutations alone would never find.
-pub(crate) fn check_both(text: &str) {
+/// Reads a text as it is, and with the right hash, which mutations alone would never find; whether that one
+/// is a predictor.
+pub(crate) fn check_both(text: &str) -> bool {
     check(text);
-    if let Some(sealed) = probe::sealed(text) {
-        check(&sealed);
-    }
+    probe::sealed(text).is_some_and(|sealed| check(&sealed))
 }
 
-fn check(text: &str) {
-    let Ok(predictor) = Predictor::from_json(text) else { return };
+fn check(text: &str) -> bool {
+    let Ok(predictor) = Predictor::from_json(text) else { return false };
     let again = Predictor::from_json(&predictor.to_json()).expect("what was written is read");
     assert_eq!(again, predictor);
     if predictor.n_labels() > 1000 {
-        return;
+        return true;
     }
     let k = predictor.n_labels();
     let ids = [3];
@@ -31,4 +30,5 @@ fn check(text: &str) {
     let mut scratch = Scratch::new();
     let labels = predictor.predict_row_with(&row, &options, &mut scratch).expect("a good row");
     assert!(labels.len() <= k && labels.iter().all(|&label| (label as usize) < k));
+    true
 }

@@ -5,16 +5,14 @@ from __future__ import annotations
 import json
 import zlib
 from dataclasses import asdict
-from functools import reduce
 from io import BytesIO
-from operator import or_
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tightset import _core
-from tightset.recipes import Recipe
+from tightset.recipes import Recipe, joined
 from tightset.scores import Entropy, as_score
 from tightset.streaming.calibration import Calibration
 from tightset.streaming.ledger import Ledger, Wanted, WantedBetween, WantedCounts, WantedRanks
@@ -97,7 +95,7 @@ def _state(document: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Calibra
             raise ValueError(message)
     parts = [_part(part, document["recipe"]["selection"]) for part in document["recipe"]["parts"]]
     state = Calibration(
-        reduce(or_, parts) if len(parts) > 1 else parts[0],
+        joined(parts),
         document["alphas"],
         objective=document["objective"],
         seed=document["seed"],
