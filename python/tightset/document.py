@@ -74,7 +74,7 @@ def to_document(predictor: Predictor, *, score_table: bool) -> dict[str, Any]:
     document["candidates"] = [_candidate_document(candidate) for candidate in predictor.candidates]
     if score_table:
         if predictor.calibration_scores is None:
-            message = "score_table=True needs the calibration scores, which this predictor was loaded without"
+            message = "score_table=True needs the calibration scores, which this predictor is without"
             raise ValueError(message)
         document["calibration_scores"] = [_packed(scores) for scores in predictor.calibration_scores]
     document["sha256"] = digest(document)
