@@ -1,7 +1,7 @@
 """The peers with our scores in place of theirs: `make bench-peers`.
 
 TorchCP calibrates plain APS, through its `calibrate` with a model and batches and by logits alone, with our
-score and then with our `SplitPredictor` too; a score that takes no time shows what its own copies of the logits
+score and then with our `SplitPredictor` too; a score that takes no time shows what its copies of the logits
 cost. crepes computes p-values of given scores.
 """
 

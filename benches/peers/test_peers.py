@@ -1,9 +1,9 @@
 """Plain APS, calibration and prediction, beside other libraries on the same arrays: `make bench-peers`.
 
 Each gets what it wants in the form it wants it, made beforehand: TorchCP tensors of logits, the others
-probabilities. TorchCP and MAPIE, which have bars, are timed on all rows: their arrays of all pairs outgrow the
-caches, as a share of them does not. The others are timed on a share of the rows and scaled. crepes has no APS of its own; it gets
-APS scores from NumPy, whose time is counted.
+probabilities. TorchCP and MAPIE, which have bars, are timed on all rows: their arrays of all pairs outgrow
+the caches, as a share of them does not. The others are timed on a share of the rows and scaled. crepes has no
+APS of its own; it gets APS scores from NumPy, whose time is counted.
 """
 
 from __future__ import annotations
