@@ -1,6 +1,6 @@
 """Calibrate `er-aps` on a memory map of 8 GB and print the table of docs/scale.md.
 
-``python benches/memory_map.py FILE`` writes the logits, float32, to FILE unless they are there, and leaves it.
+``python benches/memory_map.py FILE`` writes the logits, float32, to FILE unless they are there; they stay.
 Times are of the processor, so that other work on the machine matters less. What they are compared with is a
 tenth of the rows as an array in memory, in the same process.
 """
