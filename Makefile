@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 PEERS := .venv-peers
+ENGINES := .venv-engines
 BIN := $(VENV)/bin
 # Calls are timed once each, without the table of pytest-benchmark: ours is printed after.
 TIMED := --benchmark-enable --benchmark-only --benchmark-quiet -q -o addopts="-ra" -o timeout=900
@@ -9,7 +10,7 @@ SOURCES := Cargo.toml Cargo.lock pyproject.toml $(shell find src -name '*.rs')
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .PHONY: help run example readme test test-rust test-python test-slow test-browser test-debug test-fuzz test-miri
-.PHONY: docs test-peers lint format clean plot-sizes example-service audit coverage
+.PHONY: docs test-peers test-engines lint format clean plot-sizes example-service audit coverage
 .PHONY: bench bench-calls bench-peers bench-compare bench-plot bench-readme bench-kernels
 .DEFAULT_GOAL := help
 
@@ -83,6 +84,9 @@ docs: $(VENV)/built ## build the documentation site to build/docs, with every ex
 test-peers: $(PEERS)/built ## compare with TorchCP, MAPIE, crepes and puncc in an environment of their own
 	$(PEERS)/bin/python -m pytest tests/peers -o addopts="-ra"
 
+test-engines: $(ENGINES)/built ## calibrate with Ray Data and Spark, as docs/scale.md shows; Spark needs Java 17
+	$(ENGINES)/bin/python -m pytest tests/engines -o addopts="-ra"
+
 lint: $(VENV)/built ## check format, lints, types and stubs
 	@if cargo fmt --version >/dev/null 2>&1; then cargo fmt --check; else echo "skipped: rustfmt is not installed"; fi
 	@if cargo clippy --version >/dev/null 2>&1; then \
@@ -134,7 +138,7 @@ bench-kernels: ## time kernels of the core by themselves, at each instruction se
 	for level in scalar avx2 avx512; do TIGHTSET_SIMD=$$level cargo bench --bench kernels || exit 1; done
 
 clean: ## remove what the targets above made
-	rm -rf $(VENV) $(PEERS) target
+	rm -rf $(VENV) $(PEERS) $(ENGINES) target
 
 # The environment, made anew when the dependencies change.
 $(VENV)/ready: pyproject.toml
@@ -157,4 +161,12 @@ $(PEERS)/built: pyproject.toml $(SOURCES)
 	$(PEERS)/bin/pip install --quiet --upgrade "pip>=25.1"
 	$(PEERS)/bin/pip install --progress-bar on --group peers
 	. $(PEERS)/bin/activate && maturin develop
+	@touch $@
+
+$(ENGINES)/built: pyproject.toml $(SOURCES)
+	@echo "setting up $(ENGINES); Ray and Spark are large"
+	$(PYTHON) -m venv $(ENGINES)
+	$(ENGINES)/bin/pip install --quiet --upgrade "pip>=25.1"
+	$(ENGINES)/bin/pip install --progress-bar on --group engines
+	. $(ENGINES)/bin/activate && maturin develop
 	@touch $@

@@ -133,7 +133,18 @@ BARS = [
     Bar(SETS_B, "over the label-score pass", ratio((SETS_B, "tightset"), PASS["B"]), at_most=2),
     Bar(PEERS, "TorchCP 1.2", ratio((PEERS, "TorchCP"), (PEERS, "tightset")), at_least=50),
     Bar(HOOK, "with our score", ratio((HOOK, "TorchCP"), (HOOK, "tightset's score")), at_least=20),
-    Bar(LOADER_HOOK, "with our score", ratio((LOADER_HOOK, "TorchCP"), (LOADER_HOOK, "tightset's score"))),
+    Bar(
+        LOADER_HOOK,
+        "with our score",
+        ratio((LOADER_HOOK, "TorchCP"), (LOADER_HOOK, "tightset's score")),
+        at_least=20,
+    ),
+    # TorchCP divides each batch by a temperature and joins them: what is left to any score.
+    Bar(
+        LOADER_HOOK,
+        "with a score that takes no time",
+        ratio((LOADER_HOOK, "TorchCP"), (LOADER_HOOK, "a score that takes no time")),
+    ),
     Bar(
         LOADER_HOOK,
         "and our SplitPredictor",

@@ -49,7 +49,7 @@ def measure(recipe, n_labels):
     kinds, share, bits = {}, 0.0, 0
     while not state.is_complete:
         state.begin_pass()
-        kind = "ranks" if state._search is not None else "counts"
+        kind = "ranks" if state._plan.search is not None else "counts"
         worker = state.worker()
         started = time.process_time()
         worker.update(logits, labels)
@@ -58,12 +58,12 @@ def measure(recipe, n_labels):
         started = time.process_time()
         state.merge(ts.Calibration.from_bytes(data))
         merge = time.process_time() - started
-        bits = bits or state._search.bits
+        bits = bits or state._plan.search.bits
         if kind not in kinds:
             kinds[kind] = (seconds, len(data), merge)
         state.end_pass()
         if state.pass_number == 2:
-            share = max(slot.count for slot in state._search.slots) / n
+            share = max(slot.count for slot in state._plan.search.slots) / n
     return {"passes": kinds, "share": share, "bits": bits}
 
 

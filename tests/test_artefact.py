@@ -110,9 +110,11 @@ def test_round_trip_of_custom_recipes(batch, tmp_path):
     assert loaded == predictor
     assert loaded.recipe.candidates == recipe.candidates
     assert loaded.predict_set(logits, row_ids=ids) == predictor.predict_set(logits, row_ids=ids)
-    with pytest.raises(ValueError, match="save with score_table=True"):
+    with pytest.raises(ValueError, match="saved without score_table=True"):
         loaded.predict_p(logits, row_ids=ids)
-    with pytest.raises(ValueError, match="loaded without"):
+    with pytest.raises(
+        ValueError, match="score_table=True needs the calibration scores, which this predictor is without"
+    ):
         loaded.save(tmp_path / "q.json", score_table=True)
 
 

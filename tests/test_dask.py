@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 
 import tightset as ts
 from conftest import synthetic
+from tightset.streaming.plan import Plan
 
 da = pytest.importorskip("dask.array")
 distributed = pytest.importorskip("distributed")
@@ -15,6 +18,11 @@ from tightset.integrations import dask as on_dask  # noqa: E402
 
 HELD_OUT = ts.Recipe("aps", [None, "entropy"], [0.5, 1, 2, 8], "held-out")
 SMALL = ts.Recipe(["aps", "thr"], [None, "entropy"], [0, 1, 4], "modsel")
+ALL = (
+    *("thr", "aps", "raps", "saps", "rank", "mixed"),
+    *("er-aps", "er-raps", "er-saps", "er-thr", "er-rank", "tightest"),
+    *("paper", "released", HELD_OUT),
+)
 CHUNKS = (1, 700, 0, 13, 386, 0, 900)
 
 
@@ -123,10 +131,76 @@ def killing_once(folder):
     return read
 
 
+def count_bytes():
+    """Count what this process sends, from now on."""
+    from distributed.comm.tcp import TCP
+
+    write, TCP.sent = TCP.write, 0
+
+    async def counted(self, *args, **options):
+        n = await write(self, *args, **options)
+        TCP.sent += n
+        return n
+
+    TCP.write = counted
+
+
+def bytes_sent():
+    from distributed.comm.tcp import TCP
+
+    return TCP.sent
+
+
+def made(part):
+    """A function that makes the logits or the labels of a block, on whatever worker."""
+
+    def make(block_info=None):
+        number = block_info[None]["chunk-location"][0]
+        return synthetic(np.random.default_rng(number), 2000, 10, strength=2.0)[part]
+
+    return make
+
+
 @pytest.mark.slow
+@pytest.mark.timeout(1200)
+@pytest.mark.filterwarnings("ignore")  # of distributed, about ports and closing
+@pytest.mark.parametrize("recipe", ["aps", "er-aps", "tightest"])
+def test_little_travels(monkeypatch, recipe):
+    """All that workers send, rows, counts and messages, stays under 8 MB a worker and pass."""
+    blocks = 16
+    sent = []
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, memory_limit=0
+        ) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        client.run(count_bytes)
+        z = da.map_blocks(made(0), chunks=((2000,) * blocks, (10,)), dtype=np.float64)
+        y = da.map_blocks(made(1), chunks=((2000,) * blocks,), dtype=np.int64)
+        end_pass = Plan.end_pass
+
+        def ended(plan, *args):
+            sent.append(client.run(bytes_sent))
+            end_pass(plan, *args)
+
+        monkeypatch.setattr(Plan, "end_pass", ended)
+        sent.append(client.run(bytes_sent))
+        found = on_dask.calibrate(z, y, 0.1, recipe)
+        logits, labels = (np.concatenate([block.compute() for block in x.blocks.ravel()]) for x in (z, y))
+    assert found == ts.calibrate(logits, labels, 0.1, recipe)
+    assert len(sent) > 2
+    for before, after in itertools.pairwise(sent):
+        each = [after[worker] - before[worker] for worker in before]
+        assert len(each) == 2
+        assert 0 < max(each) < 8_000_000
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
 @pytest.mark.filterwarnings("ignore")  # of distributed, about ports and closing
 @pytest.mark.parametrize("trouble", [None, failing_once, killing_once])
-@pytest.mark.parametrize("recipe", ["aps", "er-aps", "paper", "released", HELD_OUT], ids=str)
+@pytest.mark.parametrize("recipe", ALL, ids=str)
 def test_a_cluster_gives_what_one_machine_gives(client, tmp_path, recipe, trouble):
     import dask
 

@@ -103,6 +103,35 @@ def test_arrow_as_logits(batch):
     assert scores_of(pa.record_batch(table.to_batches()[0]), labels) == scores_of(*batch)
 
 
+def test_arrow_lists_as_logits(batch):
+    logits, labels = batch
+    fixed = pa.FixedSizeListArray.from_arrays(pa.array(logits.ravel()), 4)
+    lists = pa.array(list(logits))
+    for column in (fixed, lists, lists.cast(pa.large_list(pa.float64())), fixed[5:], lists[5:]):
+        part = slice(len(labels) - len(column), None)
+        assert scores_of(column, labels[part]) == scores_of(logits[part], labels[part])
+    chunks = pa.table({"logits": pa.chunked_array([lists[:20], lists[20:]])})["logits"]
+    assert scores_of(chunks, labels) == scores_of(*batch)
+    assert ts.entropy(lists[:0].cast(pa.list_(pa.float32(), 4))).shape == (0,)
+    with pytest.raises(
+        ValueError, match=r"logits must have lists of one length without nulls, got lengths \[1, 2\]"
+    ):
+        ts.entropy(pa.array([[1.0], [1.0, 2.0]]))
+    with pytest.raises(ValueError, match="logits must have lists of one length without nulls"):
+        ts.entropy(pa.array([[1.0, None], [1.0, 2.0]]))
+    with pytest.raises(ValueError, match="logits must not have nulls, found 1"):
+        ts.entropy(pa.array([[1.0, 2.0], None]))
+    with pytest.raises(TypeError, match="logits must be real numbers"):
+        ts.entropy(pa.array([["a"], ["b"]]))
+
+
+def test_frames_that_are_not_read_yet_are_refused(batch):
+    with pytest.raises(
+        TypeError, match=r"logits must be read before it is passed, got a LazyFrame: call collect"
+    ):
+        ts.entropy(pl.DataFrame(batch[0]).lazy())
+
+
 def test_xarray_as_logits(batch):
     logits, labels = batch
     array = xr.DataArray(logits, dims=("row", "label"))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import weakref
+
 import numpy as np
 import pytest
 
@@ -9,6 +11,7 @@ import reference
 import tightset as ts
 from conftest import synthetic
 from tightset import _core
+from tightset.calibration_rows import CalibrationRows
 from tightset.recipes import as_recipe, automatic_temperatures
 
 INF = float("inf")
@@ -170,3 +173,20 @@ def test_one_candidate_uses_all_rows(rng):
         assert predictor.n_calibration == 100
     released = ts.calibrate(logits, labels, 0.1, ts.Recipe("thr", selection="released"))
     assert released.n_calibration == 50
+
+
+@pytest.mark.parametrize(("recipe", "objective"), [("er-aps", "size"), ("er-aps", "adaptive")])
+def test_scores_of_one_group_are_gone_before_the_next_are_made(monkeypatch, recipe, objective):
+    """Or the peak would be twice `max_memory`."""
+    logits, labels = synthetic(np.random.default_rng(0), 400, 5)
+    real, made = CalibrationRows.label_scores, []
+
+    def watched(self, candidates, rows):
+        assert not any(table() is not None for table in made)
+        table = real(self, candidates, rows)
+        made.append(weakref.ref(table))
+        return table
+
+    monkeypatch.setattr(CalibrationRows, "label_scores", watched)
+    ts.calibrate(logits, labels, 0.1, recipe, objective=objective, max_memory=8 * 400 * 10)
+    assert len(made) > 5

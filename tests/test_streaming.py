@@ -17,7 +17,8 @@ from conftest import synthetic
 from tightset import _core
 from tightset.progress import RowProgress
 from tightset.streaming import block as block_module
-from tightset.streaming import calibration, run
+from tightset.streaming import plan as plan_module
+from tightset.streaming import run
 
 INF = float("inf")
 SINGLE = ("thr", "aps", "raps", "saps", "rank", "mixed")
@@ -97,7 +98,7 @@ def test_the_recipe_with_handicaps():
 
 def test_counts_that_handicaps_would_overflow_are_refused(monkeypatch):
     logits, labels, _ = problem(n=200, n_labels=4)
-    monkeypatch.setattr(calibration, "MOST_WEIGHTED_PAIRS", 100)
+    monkeypatch.setattr(plan_module, "MOST_WEIGHTED_PAIRS", 100)
     assert ts.calibrate_stream([(logits, labels)], 0.1, "er-thr") == ts.calibrate(
         logits, labels, 0.1, "er-thr"
     )
@@ -319,6 +320,46 @@ def test_memory_decides_how_often_the_source_is_read(max_memory):
     assert found == ts.calibrate(logits, labels, [0.05, 0.1])
     # Scores, counts, scores between; without room for the scores, their ranks take more readings.
     assert readings == 3 if max_memory == 2**30 else readings > 3
+
+
+@pytest.mark.parametrize(
+    ("recipe", "one_shot"), [("aps", False), ("aps", True), ("er-aps", False), ("er-thr", False)]
+)
+def test_scores_that_fit_stay_for_p_values(recipe, one_shot):
+    logits, labels, _ = problem(n=1200)
+    blocks = [(logits[i : i + 250], labels[i : i + 250]) for i in range(0, 1200, 250)]
+    alphas = [0.05, 0.2]
+    found = ts.calibrate_stream(iter(blocks) if one_shot else blocks, alphas, recipe)
+    for ours, expected in zip(found, ts.calibrate(logits, labels, alphas, recipe), strict=True):
+        assert ours.calibration_scores.tobytes() == expected.calibration_scores.tobytes()
+        assert not ours.calibration_scores.flags.writeable
+        assert ours.predict_p(logits[:40]).tobytes() == expected.predict_p(logits[:40]).tobytes()
+        assert pickle.loads(pickle.dumps(ours)).predict_p(logits[0]).shape == (1, 7)
+        if recipe != "aps":
+            ours, expected = ours.selection_curve, expected.selection_curve
+            assert ours.coverage_by_entropy == expected.coverage_by_entropy
+            assert (ours.level, len(ours.coverage_by_entropy)) == (expected.level, 5)
+
+
+def test_p_values_of_a_part_of_the_rows():
+    logits, labels, ids = problem(n=1200)
+    found = ts.calibrate_stream([(logits, labels, ids)], 0.1, "released")
+    assert found.calibration_scores.shape == (1, found.n_calibration)
+    assert found.calibration_scores[0, found.rank - 1] == found.threshold
+    p = found.predict_p(logits, row_ids=ids)
+    assert np.array_equal(p > 0.1, found.predict_set(logits, row_ids=ids).mask)
+
+
+@pytest.mark.parametrize(
+    ("recipe", "max_memory"),
+    [("aps", 8 * 1199), ("er-aps", 2**16), ("paper", 2**30), (SPLIT[2], 2**30)],
+    ids=str,
+)
+def test_p_values_without_scores_are_refused(recipe, max_memory):
+    logits, labels, _ = problem(n=1200)
+    found = ts.calibrate_stream([(logits, labels)], 0.1, recipe, max_memory=max_memory)
+    with pytest.raises(ValueError, match=r"calibrated on blocks whose scores were not kept \(max_memory\)"):
+        found.predict_p(logits)
 
 
 def test_one_shot_iterators():

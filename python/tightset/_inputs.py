@@ -368,6 +368,11 @@ def as_array(value: ArrayLike, name: str) -> NDArray[Any]:
     if module == "scipy" and hasattr(value, "toarray"):
         message = f"{name} must be dense, got a sparse {type(value).__name__}"
         raise TypeError(message)
+    if module == "pyarrow" and hasattr(value, "type") and hasattr(value.type, "value_type"):
+        return from_arrow_lists(value, name)
+    if module == "polars" and hasattr(value, "collect"):
+        message = f"{name} must be read before it is passed, got a {type(value).__name__}: call collect()"
+        raise TypeError(message)
     if not hasattr(value, "__array__") and hasattr(value, "__dlpack__"):
         return np.from_dlpack(value)
     if isinstance(value, (list, tuple)) and any(np.ma.is_masked(part) for part in value):
@@ -380,6 +385,25 @@ def as_array(value: ArrayLike, name: str) -> NDArray[Any]:
     except ValueError as error:
         message = f"{name} cannot be read as an array: {error}"
         raise ValueError(message) from error
+
+
+def from_arrow_lists(column: Any, name: str) -> NDArray[Any]:
+    """Return the rows of an Arrow array of lists, all of one length; copied only where it has chunks."""
+    if hasattr(column, "combine_chunks"):
+        column = column.combine_chunks()
+    if column.null_count:
+        message = f"{name} must not have nulls, found {column.null_count}"
+        raise ValueError(message)
+    lengths = (
+        {column.type.list_size}
+        if hasattr(column.type, "list_size")
+        else set(column.value_lengths().unique().to_pylist())
+    )
+    values = column.flatten()
+    if len(lengths) > 1 or values.null_count:
+        message = f"{name} must have lists of one length without nulls, got lengths {sorted(lengths)[:5]}"
+        raise ValueError(message)
+    return np.asarray(values.to_numpy(zero_copy_only=False)).reshape(len(column), *lengths or {0})
 
 
 def _is_torch(value: object) -> bool:

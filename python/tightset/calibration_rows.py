@@ -181,6 +181,7 @@ class CalibrationRows:
         found = np.empty((len(candidates), len(ranks)))
         for part, scores in self.score_groups(candidates, rows):
             found[part] = _core.order_statistics(scores, ranks, n_threads=self.n_threads)
+            del scores  # or it would stay while the next is made, and memory be twice what was allowed
         return found
 
     def set_counts(

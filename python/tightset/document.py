@@ -42,7 +42,7 @@ _FIELDS = (
 def to_document(predictor: Predictor, *, score_table: bool) -> dict[str, Any]:
     """Return the document of a predictor."""
     if score_table and not predictor.has_scores:
-        message = "score_table=True needs the calibration scores, which this predictor was loaded without"
+        message = "score_table=True needs the calibration scores, which this predictor is without"
         raise ValueError(message)
     document: dict[str, Any] = {
         "format": FORMAT,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Set
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -36,7 +36,7 @@ class Facts:
 
     alpha: float
     recipe: Recipe
-    listed: Set[Combination]
+    listed: AbstractSet[Combination]
     n_labels: int
     n_calibration: int
     is_pac: bool

@@ -46,6 +46,7 @@ def best(
     for group, scores in rows.score_groups(candidates, part):
         covered = scores[:, :, np.newaxis] <= thresholds[group, np.newaxis, :]
         worst[group] = np.min([covered[:, stratum].mean(axis=1) for stratum in strata], axis=0)
+        del scores, covered  # before the next are made
     smallest = min(len(stratum) for stratum in strata)
     chosen = []
     for column, alpha in enumerate(alphas):

@@ -68,7 +68,7 @@ class Predictor:
         Names of the labels, for people and other programs, or None; see `with_label_names`.
     calibration_scores
         The scores that the thresholds were taken from, one sorted row for each candidate; None if it
-        was saved without them.
+        was saved without them or they were never together.
     """
 
     alpha: float
@@ -271,7 +271,10 @@ class Predictor:
         """
         array = as_logits(logits, n_labels=self.n_labels, one_row=True)
         if not self.has_scores:
-            message = "p-values need the calibration scores: save with score_table=True to keep them"
+            message = (
+                "p-values need the calibration scores, which this predictor is without: it was saved without "
+                "score_table=True, or calibrated on blocks whose scores were not kept (max_memory)"
+            )
             raise ValueError(message)
         is_smoothed = as_flag(smoothed, "smoothed")
         settings: dict[str, Any] = {

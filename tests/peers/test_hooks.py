@@ -129,8 +129,8 @@ class TestTorchCP:
         ours = ts.calibrate(batch[0][:N], batch[1][:N], 0.1, scoring).predict_set(batch[0][N:])
         np.testing.assert_array_equal(mask.numpy(), ours.mask)
 
-    @pytest.mark.parametrize("alpha", [None, 0.2])
-    def test_batches_scored_as_they_come_give_the_same(self, batch, alpha):
+    @pytest.mark.parametrize(("alpha", "temperature"), [(None, 0.5), (0.2, 0.5), (0.2, 1)])
+    def test_batches_scored_as_they_come_give_the_same(self, batch, alpha, temperature):
         from torchcp.classification.predictor import SplitPredictor as Theirs
 
         from tightset.integrations.torchcp import APS, SplitPredictor
@@ -142,7 +142,8 @@ class TestTorchCP:
         loader = torch.utils.data.DataLoader(
             torch.utils.data.TensorDataset(rows[:N], labels[:N]), batch_size=70
         )
-        found = [kind(APS(), model=model, temperature=0.5, alpha=0.1) for kind in (Theirs, SplitPredictor)]
+        kinds = (Theirs, SplitPredictor)
+        found = [kind(APS(), model=model, temperature=temperature, alpha=0.1) for kind in kinds]
         for predictor in found:
             predictor.calibrate(loader, alpha)
         theirs, ours = found

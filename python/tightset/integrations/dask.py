@@ -1,7 +1,8 @@
 """Calibration and prediction on Dask arrays, to the bit what one machine gives.
 
-Every block of rows becomes a task that returns its counts as bytes; the counts are added in a tree. Tasks
-change nothing they are given, so a task that is run again after a worker has died counts its rows once.
+Every block of rows becomes a task that returns its counts as bytes; the counts are added in a tree. Where
+Dask can, it reads a block in the task that counts it, so that neither logits nor labels travel. Tasks change
+nothing they are given, so a task that is run again after a worker has died counts its rows once.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Any
 
 import dask as _dask
 import numpy as np
+from numpy.typing import NDArray
 
 from tightset.objectives import Objective
 from tightset.predictor import Predictor
@@ -83,22 +85,28 @@ def calibrate(
         n_threads=n_threads,
         state_bytes=state_bytes,
     )
-    rows = _blocks(logits, "logits")
-    truth = _beside(labels, logits, "labels")
-    ids = [None] * len(rows) if row_ids is None else _beside(row_ids, logits, "row_ids")
-    starts = _starts(logits, rows) if state.splits_rows and row_ids is None else [None] * len(rows)
+    rows = _rows(logits, "logits")
+    beside = [_column(_beside(labels, rows, "labels"))]
+    if row_ids is not None:
+        beside.append(_column(_beside(row_ids, rows, "row_ids")))
+    starts = _starts(rows) if state.splits_rows and row_ids is None else None
     while not state.is_complete:
         state.begin_pass()
-        plan = dask.delayed(state.worker().to_bytes())
-        parts = [
-            _count(plan, number, *block)
-            for number, block in enumerate(zip(rows, truth, ids, starts, strict=True))
-        ]
+        counted = rows.map_blocks(
+            _count,
+            *beside,
+            plan=dask.delayed(state.worker().to_bytes()),
+            starts=starts,
+            chunks=((1,) * rows.numblocks[0], (1,)),
+            dtype=object,
+            meta=np.empty((0, 0), dtype=object),
+        )
+        parts = list(counted.to_delayed().ravel())
         while len(parts) > 1:
             groups = range(0, len(parts), _MERGED_TOGETHER)
             parts = [_merged(parts[i : i + _MERGED_TOGETHER]) for i in groups]
         (found,) = dask.compute(*parts)
-        state.merge(Calibration.from_bytes(found))
+        state.merge(Calibration.from_bytes(found.item()))
         state.end_pass()
     return state.finish()
 
@@ -126,27 +134,49 @@ def predict_set(
     allow_empty, n_threads
         As in `Predictor.predict_set`.
     """
-    rows = _blocks(logits, "logits")
-    ids = [None] * len(rows) if row_ids is None else _beside(row_ids, logits, "row_ids")
+    rows = _rows(logits, "logits")
+    blocks = list(rows.to_delayed().ravel())
+    ids = [None] * len(blocks) if row_ids is None else _beside(row_ids, rows, "row_ids").to_delayed()
     return [
         _predict(predictor, z, i, allow_empty=allow_empty, n_threads=n_threads)
-        for z, i in zip(rows, ids, strict=True)
+        for z, i in zip(blocks, ids, strict=True)
     ]
 
 
-@dask.delayed(pure=True)  # type: ignore[untyped-decorator]
-def _count(plan: bytes, number: int, logits: Any, labels: Any, row_ids: Any, start: int | None) -> bytes:
+def _count(
+    logits: Any,
+    labels: Any,
+    row_ids: Any = None,
+    *,
+    plan: bytes,
+    starts: list[int] | None,
+    block_id: tuple[int, int],
+) -> NDArray[np.object_]:
+    number = block_id[0]
     state = Calibration.from_bytes(plan)
-    state.update(logits, labels, row_ids, start=start, block=number)
-    return state.to_bytes()
+    state.update(
+        logits,
+        labels[:, 0],
+        None if row_ids is None else row_ids[:, 0],
+        start=None if starts is None else starts[number],
+        block=number,
+    )
+    return _boxed(state.to_bytes())
 
 
 @dask.delayed(pure=True)  # type: ignore[untyped-decorator]
-def _merged(parts: list[bytes]) -> bytes:
-    state = Calibration.from_bytes(parts[0])
+def _merged(parts: list[NDArray[np.object_]]) -> NDArray[np.object_]:
+    state = Calibration.from_bytes(parts[0].item())
     for part in parts[1:]:
-        state.merge(Calibration.from_bytes(part))
-    return state.to_bytes()
+        state.merge(Calibration.from_bytes(part.item()))
+    return _boxed(state.to_bytes())
+
+
+def _boxed(data: bytes) -> NDArray[np.object_]:
+    """Return bytes as a block of a Dask array."""
+    box = np.empty((1, 1), dtype=object)
+    box[0, 0] = data
+    return box
 
 
 @dask.delayed(pure=True)  # type: ignore[untyped-decorator]
@@ -156,13 +186,8 @@ def _predict(
     return predictor.predict_set(logits, row_ids=row_ids, allow_empty=allow_empty, n_threads=n_threads)
 
 
-@dask.delayed(pure=True)  # type: ignore[untyped-decorator]
-def _length(block: Any) -> int:
-    return len(block)
-
-
-def _blocks(array: Any, name: str) -> list[Any]:
-    """Return the blocks of rows as delayed arrays."""
+def _rows(array: Any, name: str) -> Any:
+    """Return the array, cut along its rows only."""
     if not hasattr(array, "to_delayed") or not hasattr(array, "chunks"):
         message = f"{name} must be a Dask array, got {type(array).__name__}"
         raise TypeError(message)
@@ -171,14 +196,12 @@ def _blocks(array: Any, name: str) -> list[Any]:
         shape = "(n, K)" if expected == 2 else "(n,)"
         message = f"{name} must have shape {shape}, got {array.ndim} dimensions"
         raise ValueError(message)
-    if array.ndim == 2 and array.numblocks[1] > 1:
-        array = array.rechunk({1: -1})
-    return list(array.to_delayed().ravel())
+    return array.rechunk({1: -1}) if array.ndim == 2 and array.numblocks[1] > 1 else array
 
 
-def _beside(array: Any, logits: Any, name: str) -> list[Any]:
-    """Return the blocks of an array that has one entry for each row of the logits, cut like them."""
-    blocks = _blocks(array, name)
+def _beside(array: Any, logits: Any, name: str) -> Any:
+    """Return an array that has one entry for each row of the logits, cut like them."""
+    array = _rows(array, name)
     ours, theirs = logits.chunks[0], array.chunks[0]
     if _is_unknown(ours) or _is_unknown(theirs):
         if len(ours) != len(theirs):
@@ -187,18 +210,27 @@ def _beside(array: Any, logits: Any, name: str) -> list[Any]:
                 f"and {len(ours)}; call compute_chunk_sizes() on both"
             )
             raise ValueError(message)
-        return blocks  # blocks of different lengths are refused where they are read
+        return array  # blocks of different lengths are refused where they are read
     if sum(ours) != sum(theirs):
         message = f"{name} must have one value for each of the {sum(ours)} rows, got {sum(theirs)}"
         raise ValueError(message)
-    return blocks if ours == theirs else _blocks(array.rechunk((ours,)), name)
+    return array if ours == theirs else array.rechunk((ours,))
 
 
-def _starts(logits: Any, blocks: list[Any]) -> list[int]:
+def _column(array: Any) -> Any:
+    """Return the array with an axis for the labels, so that its blocks meet those of the logits."""
+    return array.map_blocks(_as_column, new_axis=1, dtype=array.dtype, meta=np.empty((0, 0), array.dtype))
+
+
+def _as_column(block: NDArray[Any]) -> NDArray[Any]:
+    return np.asarray(block)[:, np.newaxis]
+
+
+def _starts(logits: Any) -> list[int]:
     """Return the number of each block's first row; where sizes are unknown, they are counted first."""
     sizes = logits.chunks[0]
     if _is_unknown(sizes):
-        sizes = dask.compute(*[_length(block) for block in blocks])
+        sizes = dask.compute(*[dask.delayed(len)(block) for block in logits.to_delayed().ravel()])
     return [int(start) for start in np.cumsum([0, *sizes[:-1]])]
 
 

@@ -185,10 +185,14 @@ class SplitPredictor(predictors.SplitPredictor):  # type: ignore[misc]
             message = "model must be given to calibrate on a loader, got None"
             raise ValueError(message)
         self._model.eval()
+        # A division by 1 gives the same bits in new memory, which takes three times as long as scoring it.
+        is_scaled = float(self._logits_transformation.temperature) != 1.0
         scores = []
         with torch.no_grad():
             for rows, labels, *_ in cal_dataloader:
-                logits = self._logits_transformation(self._model(rows.to(self._device))).float()
-                scores.append(self.score_function(logits, labels.to(self._device)))
+                logits = self._model(rows.to(self._device))
+                if is_scaled:
+                    logits = self._logits_transformation(logits)
+                scores.append(self.score_function(logits.float(), labels.to(self._device)))
         self.cal_scores = torch.cat(scores)
         self.q_hat = self._calculate_conformal_value(self.cal_scores, self.alpha if alpha is None else alpha)

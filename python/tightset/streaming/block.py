@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 
 from tightset import _core
 from tightset.scores import Scoring
-from tightset.streaming.ledger import Wanted, WantedBetween, WantedCounts
-from tightset.streaming.ranks import RankSearch
+from tightset.streaming.kept_scores import KeptScores
+from tightset.streaming.ledger import WantedBetween, WantedCounts
+from tightset.streaming.plan import Plan
 from tightset.streaming.split import Part
-from tightset.streaming.tally import Tally
+from tightset.streaming.tally import Tally, add_scores
 
 # Scores that are computed before they are counted.
 _BYTES_OF_SCORES = 2**25
@@ -72,6 +73,12 @@ class Block:
         _, settings = self._reading(part)
         return _core.count_pairs(self.logits, [c.core for c in candidates], lo, hi, keep=keep, **settings)
 
+    def entropies(self) -> NDArray[np.float64]:
+        """Entropy of each row."""
+        return _core.uncertainty(
+            self.logits, "entropy", probabilities=self.probabilities, n_threads=self.n_threads
+        )
+
     def _reading(self, part: Part) -> tuple[NDArray[np.int64] | None, dict[str, Any]]:
         rows = None
         if part != "all":
@@ -88,46 +95,13 @@ class Block:
         return rows, settings
 
 
-@dataclass(slots=True)
-class KeptScores:
-    """Label scores of the first pass, kept while they fit: later passes over them need not read the rows.
-
-    Attributes
-    ----------
-    room
-        Bytes for them.
-    tables
-        Scores of all candidates, one table for each run of rows; None once they did not fit.
-    rows
-        Rows in the first and the second part.
-    """
-
-    room: int
-    tables: list[NDArray[np.float64]] | None = field(default_factory=list)
-    rows: NDArray[np.int64] = field(default_factory=lambda: np.zeros(2, dtype=np.int64))
-    size: int = 0
-
-    def add(self, table: NDArray[np.float64]) -> None:
-        """Keep a table, or nothing from here on."""
-        self.size += table.nbytes
-        if self.size > self.room:
-            self.tables = None
-        elif self.tables is not None:
-            self.tables.append(table)
-
-
-def tally_of(
-    block: Block,
-    candidates: Sequence[Scoring],
-    wanted: Wanted | None,
-    search: RankSearch | None,
-    kept: KeptScores | None,
-    empty: Tally,
-) -> Tally:
-    """Return what the block adds to a pass, in a fresh tally of no rows."""
+def tally_of(block: Block, plan: Plan, kept: KeptScores | None) -> Tally:
+    """Return what the block adds to a pass, in a fresh tally."""
+    empty = plan.no_rows()
     if not len(block):
         return empty
     rows = block.rows_by_part()
+    wanted, search, candidates = plan.wanted, plan.search, plan.candidates
     if search is not None:
         used = sorted({slot.candidate for slot in search.slots})
         chosen = [candidates[m] for m in used]
@@ -137,7 +111,7 @@ def tally_of(
             table = part.label_scores(chosen, search.part)
             tally = add_scores(tally, search, used, table, block.n_threads)
             if kept is not None:
-                kept.add(table)
+                kept.add(table, part.entropies)
         if kept is not None:
             kept.rows = kept.rows + rows
         return replace(tally, rows=rows)
@@ -150,26 +124,3 @@ def tally_of(
     lo, hi = (np.array([bracket[i] for bracket in wanted.brackets]) for i in (1, 2))
     _, between = block.count_pairs(scorings, "all", lo, hi, keep=True)
     return replace(empty, rows=rows, between=tuple(between))
-
-
-def add_scores(
-    tally: Tally, search: RankSearch, used: list[int], table: NDArray[np.float64], n_threads: int | None
-) -> Tally:
-    """Add the scores of `used` candidates to a tally that nobody else holds: its counts are changed."""
-
-    def slots(indices: list[int]) -> tuple[list[int], NDArray[np.uint64], NDArray[np.uint32]]:
-        chosen = [search.slots[i] for i in indices]
-        return (
-            [used.index(slot.candidate) for slot in chosen],
-            np.array([slot.base for slot in chosen], dtype=np.uint64),
-            np.array([slot.width for slot in chosen], dtype=np.uint32),
-        )
-
-    counted, kept = search.counted, search.kept
-    if counted:
-        _core.count_digits(table, *slots(counted), tally.digits, n_threads=n_threads)
-    keys = tally.keys
-    if kept:
-        more = _core.keys_within(table, *slots(kept), n_threads=n_threads)
-        keys = tuple(np.concatenate(pair) for pair in zip(keys, more, strict=True))
-    return replace(tally, keys=keys)

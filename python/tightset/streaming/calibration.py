@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import copy
-import warnings
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,25 +24,14 @@ from tightset.calibration import recipe_for
 from tightset.objectives import Objective
 from tightset.predictor import Predictor
 from tightset.recipes import Recipe
-from tightset.streaming.block import Block, KeptScores, add_scores, tally_of
-from tightset.streaming.ledger import (
-    NOT_KEPT,
-    Ledger,
-    LedgerRows,
-    MissingError,
-    Wanted,
-    WantedCounts,
-    WantedRanks,
-)
-from tightset.streaming.outcome import predictors_of
-from tightset.streaming.ranks import RankSearch
-from tightset.streaming.split import Part, first_part, parts_of
-from tightset.streaming.tally import Tally
+from tightset.scores import Scoring
+from tightset.streaming.block import Block, tally_of
+from tightset.streaming.kept_scores import KeptScores
+from tightset.streaming.ledger import NOT_KEPT
+from tightset.streaming.plan import Plan, Seen
+from tightset.streaming.split import first_part
 
 STATE_BYTES = 2**22
-
-# Handicaps multiply counts by up to 2^17, and the products are integers of 64 bits.
-MOST_WEIGHTED_PAIRS = 2**46
 
 
 class Calibration:
@@ -109,35 +95,43 @@ class Calibration:
         n_threads: int | None = None,
         state_bytes: int = STATE_BYTES,
     ) -> None:
-        self.recipe = recipe_for(recipe, objective)
-        self.candidates = self.recipe.candidates
+        used = recipe_for(recipe, objective)
         if objective == "adaptive":
             raise ValueError(NOT_KEPT)
-        self.objective: Objective = objective
-        self.alphas, self.has_several_alphas = as_alphas(alpha, confidence_level)
-        self.seed = as_seed(seed)
-        self.probabilities = as_flag(probabilities, "probabilities")
+        alphas, has_several_alphas = as_alphas(alpha, confidence_level)
         self.n_threads = as_thread_count(n_threads)
-        self.state_bytes = as_integer(state_bytes, "state_bytes", 1)
-        self.n_labels: int | None = None
-        self.uses_row_ids: bool | None = None
-        self.pass_number = 1
         self.is_in_pass = False
-        self._ledger = Ledger()
-        fitting = self._fitting_part()
-        self._wanted: Wanted | None = WantedRanks(fitting, [])
-        self._search: RankSearch | None = self._new_search(fitting, range(len(self.candidates)))
-        self._tally = self._no_rows()
+        self._plan = Plan.of(
+            used,
+            alphas,
+            objective,
+            seed=as_seed(seed),
+            probabilities=as_flag(probabilities, "probabilities"),
+            has_several_alphas=has_several_alphas,
+            state_bytes=as_integer(state_bytes, "state_bytes", 1),
+        )
+        self._seen: Seen | None = None
+        self._tally = self._plan.no_rows()
+
+    @property
+    def candidates(self) -> tuple[Scoring, ...]:
+        """Those of the recipe."""
+        return self._plan.candidates
+
+    @property
+    def pass_number(self) -> int:
+        """The pass that is under way or comes next, from 1."""
+        return self._plan.pass_number
 
     @property
     def is_complete(self) -> bool:
         """Whether `finish` has all it needs."""
-        return self._wanted is None
+        return self._plan.wanted is None
 
     @property
     def n_rows(self) -> int | None:
         """Rows of the first pass, None before its end."""
-        return sum(self._ledger.rows) if self.pass_number > 1 else None
+        return sum(self._plan.ledger.rows) if self.pass_number > 1 else None
 
     @property
     def rows_in_pass(self) -> int:
@@ -147,7 +141,7 @@ class Calibration:
     @property
     def splits_rows(self) -> bool:
         """Whether a row's id or number decides what it is used for."""
-        return self.recipe.selection not in (None, "modsel") and not self._is_single()
+        return self._plan.splits_rows
 
     def begin_pass(self) -> int:
         """Begin a pass over all rows and return its number."""
@@ -158,7 +152,7 @@ class Calibration:
             message = f"pass {self.pass_number} has begun already: call end_pass first"
             raise ValueError(message)
         self.is_in_pass = True
-        self._tally = self._no_rows()
+        self._tally = self._plan.no_rows()
         return self.pass_number
 
     def update(
@@ -204,26 +198,28 @@ class Calibration:
         number = None if block is None else as_integer(block, "block", 0)
         if number is not None and number in self._tally.blocks:
             return False
-        array = as_logits(logits, n_labels=self.n_labels)
+        seen, plan = self._seen, self._plan
+        array = as_logits(logits, n_labels=None if seen is None else seen.n_labels)
         n = len(array)
         truth, ids = as_labels(labels, n), as_row_ids(row_ids, n)
-        if n and self.uses_row_ids not in (None, ids is not None):
-            had = "with" if self.uses_row_ids else "without"
+        if n and seen is not None and seen.uses_row_ids != (ids is not None):
+            had = "with" if seen.uses_row_ids else "without"
             message = f"row_ids must be given in every update or in none: earlier ones were {had} row_ids"
             raise ValueError(message)
-        if self.pass_number == 1 and not self.probabilities:
+        asked = plan.asked
+        if self.pass_number == 1 and not asked.probabilities:
             warn_if_probabilities(array, stacklevel=3)
         first = None
         if self.splits_rows and n:
-            assert self.recipe.selection is not None
-            first = first_part(self.seed, self._split_ids(ids, n, start), self.recipe.selection)
-        rows = Block(array, truth, ids, first, self.seed, self.probabilities, self.n_threads)
-        added = tally_of(rows, self.candidates, self._wanted, self._search, kept, self._no_rows())
+            assert asked.recipe.selection is not None, "rows are split for a selection"
+            first = first_part(asked.seed, self._split_ids(ids, n, start), asked.recipe.selection)
+        rows = Block(array, truth, ids, first, asked.seed, asked.probabilities, self.n_threads)
+        added = tally_of(rows, plan, kept)
         # One assignment: an interrupt before it leaves the state without these rows, as if never given.
         blocks = frozenset() if number is None else frozenset((number,))
         tally = self._tally.plus(added, blocks)
         if n:
-            self.n_labels, self.uses_row_ids = array.shape[1], ids is not None
+            self._seen = Seen(array.shape[1], ids is not None)
         self._tally = tally
         return True
 
@@ -243,11 +239,12 @@ class Calibration:
                 f"{self.pass_number}, or it was made with other arguments"
             )
             raise ValueError(message)
-        for name in ("n_labels", "uses_row_ids"):
-            ours, theirs = getattr(self, name), getattr(other, name)
-            if None not in (ours, theirs) and ours != theirs:
-                message = f"other must agree in {name}: {theirs} there, {ours} here"
-                raise ValueError(message)
+        if self._seen is not None and other._seen is not None:
+            for name in ("n_labels", "uses_row_ids"):
+                ours, theirs = getattr(self._seen, name), getattr(other._seen, name)
+                if ours != theirs:
+                    message = f"other must agree in {name}: {theirs} there, {ours} here"
+                    raise ValueError(message)
         twice = self._tally.blocks & other._tally.blocks
         if twice and twice == other._tally.blocks:
             return
@@ -255,16 +252,16 @@ class Calibration:
             message = f"other must not share blocks with this state: both have counted block {min(twice)}"
             raise ValueError(message)
         tally = self._tally.plus(other._tally, other._tally.blocks)
-        if other.n_labels is not None:
-            self.n_labels, self.uses_row_ids = other.n_labels, other.uses_row_ids
+        if other._seen is not None:
+            self._seen = other._seen
         self._tally = tally
 
     def worker(self) -> Calibration:
         """Return a copy for a reader of this pass, with no rows yet."""
         self._check_in_pass("worker")
-        twin = copy.copy(self)
-        twin._ledger, twin._search = copy.deepcopy(self._ledger), copy.deepcopy(self._search)
-        twin._tally = self._no_rows()
+        twin = self.__copy__()
+        twin._plan = self._plan.copy()
+        twin._tally = self._plan.no_rows()
         return twin
 
     def __copy__(self) -> Calibration:
@@ -275,55 +272,32 @@ class Calibration:
     def end_pass(self) -> None:
         """End the pass and decide what the next one reads, if there is one."""
         self._check_in_pass("end_pass")
-        tally = self._tally
-        rows = (int(tally.rows[0]), int(tally.rows[1]))
-        if not sum(rows):
-            message = f"pass {self.pass_number} must have at least one row, got 0"
-            raise ValueError(message)
-        if self.pass_number == 1:
-            self._ledger.rows = rows
-        elif rows != self._ledger.rows:
-            message = (
-                f"pass {self.pass_number} was given {sum(rows)} rows, {rows[0]} of them in the first part, "
-                f"pass 1 {sum(self._ledger.rows)} and {self._ledger.rows[0]}: every pass must be given the "
-                "same rows"
-            )
-            raise ValueError(message)
-        if self._search is not None:
-            self._end_search(copy.deepcopy(self._search), tally)
-        elif isinstance(self._wanted, WantedCounts):
-            if any(self.recipe.handicaps) and int(tally.counts.max()) > MOST_WEIGHTED_PAIRS:
-                message = (
-                    f"recipes with handicaps compare sums of set sizes up to {MOST_WEIGHTED_PAIRS}, got "
-                    f"{int(tally.counts.max())}: use fewer rows or a recipe without handicaps"
-                )
-                raise ValueError(message)
-            self._ledger.counts = tally.counts
-            self._next()
-        else:
-            self._ledger.between = [_sorted(scores) for scores in tally.between]
-            self._next()
+        self._plan.end_pass(self._tally, self._seen)
         self.is_in_pass = False
-        self.pass_number += 1
-        self._tally = self._no_rows()
+        self._tally = self._plan.no_rows()
 
     def finish(self, alpha: float | None = None) -> Predictor | tuple[Predictor, ...]:
         """Return the predictor of one of the levels, or all that were asked for at the beginning.
 
         Their `selection_curve` has no coverage by entropy, and there are no calibration scores: `predict_p`
-        needs `calibrate` with arrays.
+        needs `calibrate` with arrays, or `calibrate_stream` with `max_memory` for the scores.
         """
+        predictors = self._predictors()
+        alphas = self._plan.asked.alphas
+        if alpha is not None:
+            level = as_number(alpha, "alpha")
+            if level not in alphas:
+                message = f"alpha must be one of those asked for, {list(alphas)}, got {alpha!r}"
+                raise ValueError(message)
+            return predictors[alphas.index(level)]
+        return predictors if self._plan.has_several_alphas else predictors[0]
+
+    def _predictors(self) -> tuple[Predictor, ...]:
         if not self.is_complete:
             message = f"the calibration is not complete: pass {self.pass_number} comes next"
             raise ValueError(message)
-        predictors = predictors_of(self, self._rows())
-        if alpha is not None:
-            level = as_number(alpha, "alpha")
-            if level not in self.alphas:
-                message = f"alpha must be one of those asked for, {self.alphas}, got {alpha!r}"
-                raise ValueError(message)
-            return predictors[self.alphas.index(level)]
-        return predictors if self.has_several_alphas else predictors[0]
+        assert self._seen is not None, "a pass has had rows"
+        return self._plan.predictors(self._seen)
 
     def to_bytes(self) -> bytes:
         """Return the state as bytes; they hold numbers and names, no code."""
@@ -343,46 +317,20 @@ class Calibration:
 
     def __repr__(self) -> str:
         where = "complete" if self.is_complete else f"pass {self.pass_number}, {self.rows_in_pass} rows"
-        return f"Calibration({len(self.candidates)} candidates, alpha {self.alphas}, {where})"
-
-    def _is_single(self) -> bool:
-        return len(self.candidates) == 1 and self.recipe.selection != "released"
+        alphas = list(self._plan.asked.alphas)
+        return f"Calibration({len(self.candidates)} candidates, alpha {alphas}, {where})"
 
     def _pass_over(self, kept: KeptScores) -> None:
-        """Make this pass on scores that an earlier one kept."""
-        assert self._search is not None, "only searches for ranks read scores"
-        assert kept.tables is not None, "all scores were kept"
-        used = list(range(len(self.candidates)))
-        tally = self._no_rows()
-        for table in kept.tables:
-            tally = add_scores(tally, self._search, used, table, self.n_threads)
-        self._tally = replace(tally, rows=kept.rows)
-
-    def _can_use(self, kept: KeptScores | None) -> bool:
-        """Whether this pass can be made on kept scores, which are those of the first pass's part."""
-        if kept is None or kept.tables is None or self.pass_number == 1 or self._search is None:
-            return False
-        return self._search.part == self._fitting_part()
-
-    def _fitting_part(self) -> Part:
-        if not self.splits_rows:
-            return "all"
-        assert self.recipe.selection is not None
-        return parts_of(self.recipe.selection)[0]
-
-    def _new_search(self, part: Part, candidates: Sequence[int]) -> RankSearch:
-        return RankSearch.over(part, list(candidates), self.state_bytes)
-
-    def _no_rows(self) -> Tally:
-        return Tally.empty(self._wanted, self._search)
+        """Make this pass on scores that the first one kept."""
+        self._tally = kept.tally(self._plan, self.n_threads)
 
     def _split_ids(self, ids: NDArray[np.uint64] | None, n: int, start: int | None) -> NDArray[np.uint64]:
         if ids is not None:
             return ids
         if start is None:
+            selection = self._plan.asked.recipe.selection
             message = (
-                f"start must be given without row_ids: selection={self.recipe.selection!r} splits rows by "
-                "their numbers"
+                f"start must be given without row_ids: selection={selection!r} splits rows by their numbers"
             )
             raise ValueError(message)
         return np.arange(n, dtype=np.uint64) + np.uint64(as_integer(start, "start", 0))
@@ -392,49 +340,7 @@ class Calibration:
             message = f"{method} needs a pass: call begin_pass first"
             raise ValueError(message)
 
-    def _end_search(self, search: RankSearch, tally: Tally) -> None:
-        if search.targets is None:
-            wanted = self._missing()
-            if not isinstance(wanted, WantedRanks) or wanted.part != search.part:
-                self._search = None
-                self._next()
-                return
-            search.aim(wanted.ranks)
-        search.narrow(tally.digits, list(tally.keys), self.state_bytes)
-        if search.slots:
-            self._search = search
-            return
-        self._ledger.statistics |= {(search.part, m, rank): s for (m, rank), s in search.found.items()}
-        self._search = None
-        self._next()
-
-    def _next(self) -> None:
-        self._wanted = self._missing()
-        if isinstance(self._wanted, WantedRanks):
-            candidates = sorted({m for m, _ in self._wanted.ranks})
-            self._search = self._new_search(self._wanted.part, candidates)
-            self._search.aim(self._wanted.ranks)
-
-    def _missing(self) -> Wanted | None:
-        """Return what the next pass must find, None if there is nothing more."""
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # said once, by finish
-                predictors_of(self, self._rows())
-        except MissingError as missing:
-            return missing.wanted
-        return None
-
-    def _rows(self) -> LedgerRows:
-        assert self.n_labels is not None, "a pass has had rows"
-        return LedgerRows(self._ledger, self.candidates, self.n_labels)
-
     def _plan_document(self) -> dict[str, object]:
         from tightset.streaming.wire import plan_document
 
         return plan_document(self)
-
-
-def _sorted(scores: NDArray[np.float64]) -> NDArray[np.float64]:
-    # By value and then by sign, as the core sorts: -0.0 before 0.0.
-    return scores[np.lexsort((~np.signbit(scores), scores))]

@@ -3,41 +3,54 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
 
 from tightset import _core
+from tightset.objectives import Objective
 from tightset.predictor import Predictor
+from tightset.recipes import Recipe
+from tightset.scores import Scoring
 from tightset.selection import Choice, choose
 from tightset.streaming.ledger import LedgerRows, MissingError, PartOfRows, WantedRanks
 from tightset.thresholds import candidates_in_use, warn_if_unbounded
 
-if TYPE_CHECKING:
-    from tightset.streaming.calibration import Calibration
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a calibration was asked for: a recipe with its candidates, levels, and how rows are read."""
+
+    recipe: Recipe
+    candidates: tuple[Scoring, ...]
+    alphas: tuple[float, ...]
+    objective: Objective
+    seed: int
+    probabilities: bool
 
 
-def predictors_of(state: Calibration, rows: LedgerRows) -> tuple[Predictor, ...]:
+def predictors_of(asked: Asked, rows: LedgerRows, *, uses_row_ids: bool) -> tuple[Predictor, ...]:
     """Return a predictor for each level; MissingError says what a pass must find first."""
-    choices = choose(state.recipe, rows, state.alphas, state.objective)
+    choices = choose(asked.recipe, rows, asked.alphas, asked.objective)
     rows.ask_for_between()
     part: PartOfRows = rows.part("all") if choices[0].rows is None else choices[0].rows
     n = len(part)
-    ranks = [_core.conformal_rank(n, alpha) for alpha in state.alphas]
+    ranks = [_core.conformal_rank(n, alpha) for alpha in asked.alphas]
     thresholds = _thresholds(rows, part, choices, ranks)
     predictors = []
-    for alpha, choice, rank, found in zip(state.alphas, choices, ranks, thresholds, strict=True):
-        warn_if_unbounded(alpha, rank, n, found[0], spent=len(rows) - n, stacklevel=4)
+    for alpha, choice, rank, found in zip(asked.alphas, choices, ranks, thresholds, strict=True):
+        warn_if_unbounded(alpha, rank, n, found[0], spent=len(rows) - n, stacklevel=6)
+        curve = choice.curve
         predictors.append(
             Predictor(
                 alpha=alpha,
-                recipe=state.recipe,
+                recipe=asked.recipe,
                 n_labels=rows.n_labels,
                 n_calibration=n,
                 rank=rank,
                 candidates=candidates_in_use(choice, found),
-                seed=state.seed,
-                probabilities=state.probabilities,
-                uses_row_ids=bool(state.uses_row_ids),
-                selection_curve=choice.curve,
+                seed=asked.seed,
+                probabilities=asked.probabilities,
+                uses_row_ids=uses_row_ids,
+                selection_curve=None if curve is None else replace(curve, level=1 - alpha),
             )
         )
     return tuple(predictors)

@@ -12,8 +12,8 @@ from tightset.objectives import Objective
 from tightset.predictor import Predictor
 from tightset.progress import RowProgress
 from tightset.recipes import Recipe
-from tightset.streaming.block import KeptScores
 from tightset.streaming.calibration import STATE_BYTES, Calibration
+from tightset.streaming.kept_scores import KeptScores
 from tightset.streaming.sources import Block, Source, blocks_of, parts_of
 from tightset.streaming.wire import plan_document
 from tightset.whole_files import written
@@ -51,8 +51,9 @@ def calibrate_stream(
     alpha, recipe, confidence_level, objective, seed, n_threads, probabilities
         As in `calibrate`.
     max_memory
-        Bytes for the scores of the first reading. If they fit, thresholds need no other; if not, some more
-        readings find the same thresholds with a few MB. Blocks come on top.
+        Bytes for the scores of the first reading. If they fit, thresholds need no other, and the predictor
+        keeps those of its candidates for `predict_p`; if not, some more readings find the same thresholds
+        with a few MB. Blocks come on top.
     checkpoint
         A file that the state is written to from time to time and when the call is interrupted. A call that
         finds it goes on from there, with the same source and arguments; it is removed at the end.
@@ -88,21 +89,28 @@ def calibrate_stream(
         return _from_one_reading(state, iter(source), room, checkpoint)  # type: ignore[arg-type]
     path = None if checkpoint is None else Path(checkpoint)
     resumed = None if path is None or not path.exists() else _resumed(path, state)
-    kept = KeptScores(room) if resumed is None else None
+    kept = None if resumed is not None else KeptScores.for_plan(state._plan, room)
     state = state if resumed is None else resumed
     saver = _Saver(path)
     while not state.is_complete:
         if not state.is_in_pass:
             state.begin_pass()
-        if kept is not None and state._can_use(kept):
+        if kept is not None and kept.serve(state._plan):
             state._pass_over(kept)
         else:
             _read_all(state, read(), kept if state.pass_number == 1 else None, saver)
         state.end_pass()
         saver.save(state)
-    predictors = state.finish()
+    predictors = _finished(state, kept)
     saver.remove()
     return predictors
+
+
+def _finished(state: Calibration, kept: KeptScores | None) -> Predictor | tuple[Predictor, ...]:
+    predictors = state._predictors()
+    if kept is not None:
+        predictors = kept.given_to(predictors, state._plan)
+    return predictors if state._plan.has_several_alphas else predictors[0]
 
 
 def _read_all(state: Calibration, blocks: Iterator[Block], kept: KeptScores | None, saver: _Saver) -> None:
@@ -134,7 +142,7 @@ def _from_one_reading(
     if checkpoint is not None:
         message = "checkpoint needs a source that can be read again, got an iterator"
         raise ValueError(message)
-    kept = KeptScores(room)
+    kept = KeptScores.for_plan(state._plan, room)
     state.begin_pass()
     _read_all(state, _while_kept(blocks, kept, room), kept, _Saver(None))
     state.end_pass()
@@ -142,7 +150,7 @@ def _from_one_reading(
         state.begin_pass()
         state._pass_over(kept)
         state.end_pass()
-    return state.finish()
+    return _finished(state, kept)
 
 
 def _while_kept(blocks: Iterator[Block], kept: KeptScores, room: int) -> Iterator[Block]:

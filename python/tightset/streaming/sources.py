@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from tightset._inputs import ArrayLike
+from tightset._inputs import ArrayLike, from_arrow_lists
 
 Block: TypeAlias = tuple[ArrayLike, ...]
 Source: TypeAlias = Iterable[Block] | Callable[[], Iterable[Block]] | str | os.PathLike[str]
@@ -90,7 +90,7 @@ def _parquet_blocks(path: Path, *, with_labels: bool) -> Iterator[Block]:
                 message = f"{path} must not have nulls, found some in column {name}"
                 raise ValueError(message)
         logits = (
-            _lists(batch.column("logits"), path)
+            from_arrow_lists(batch.column("logits"), f"logits in {path}")
             if single
             else np.column_stack([batch.column(name).to_numpy(zero_copy_only=False) for name in columns])
         )
@@ -102,17 +102,6 @@ def _parquet_blocks(path: Path, *, with_labels: bool) -> Iterator[Block]:
 def _list_length(data: Any) -> int:
     first = data.head(1, columns=["logits"])
     return len(first.column("logits")[0]) if first.num_rows else 1
-
-
-def _lists(column: Any, path: Path) -> Any:
-    lengths = (
-        {len(column[0])} if hasattr(column.type, "list_size") else set(column.value_lengths().to_pylist())
-    )
-    values = column.flatten()
-    if len(lengths) != 1 or values.null_count:
-        message = f"{path} must have logits of one length without nulls, got lengths {sorted(lengths)[:5]}"
-        raise ValueError(message)
-    return values.to_numpy(zero_copy_only=False).reshape(len(column), -1)
 
 
 def _zarr_blocks(path: Path, *, with_labels: bool) -> Iterator[Block]:

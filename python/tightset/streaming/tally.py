@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tightset import _core
 from tightset.streaming.ledger import Wanted, WantedBetween, WantedCounts
 from tightset.streaming.ranks import RankSearch
 
@@ -67,6 +68,29 @@ class Tally:
             between=_joined(self.between, other.between),
             blocks=self.blocks | blocks,
         )
+
+
+def add_scores(
+    tally: Tally, search: RankSearch, used: list[int], table: NDArray[np.float64], n_threads: int | None
+) -> Tally:
+    """Add the scores of `used` candidates to a tally that nobody else holds: its counts are changed."""
+
+    def slots(indices: list[int]) -> tuple[list[int], NDArray[np.uint64], NDArray[np.uint32]]:
+        chosen = [search.slots[i] for i in indices]
+        return (
+            [used.index(slot.candidate) for slot in chosen],
+            np.array([slot.base for slot in chosen], dtype=np.uint64),
+            np.array([slot.width for slot in chosen], dtype=np.uint32),
+        )
+
+    counted, kept = search.counted, search.kept
+    if counted:
+        _core.count_digits(table, *slots(counted), tally.digits, n_threads=n_threads)
+    keys = tally.keys
+    if kept:
+        more = _core.keys_within(table, *slots(kept), n_threads=n_threads)
+        keys = tuple(np.concatenate(pair) for pair in zip(keys, more, strict=True))
+    return replace(tally, keys=keys)
 
 
 def _joined(

@@ -16,6 +16,7 @@ from tightset.recipes import Recipe, joined
 from tightset.scores import Entropy, as_score
 from tightset.streaming.calibration import Calibration
 from tightset.streaming.ledger import Ledger, Wanted, WantedBetween, WantedCounts, WantedRanks
+from tightset.streaming.plan import Seen
 from tightset.streaming.ranks import RankSearch, Slot
 from tightset.streaming.tally import Tally
 
@@ -24,10 +25,10 @@ _MAGIC = b"tightset-calibration-1\n"
 
 def to_bytes(state: Calibration) -> bytes:
     """Return the state as bytes."""
-    tally, ledger = state._tally, state._ledger
+    tally, ledger, seen = state._tally, state._plan.ledger, state._seen
     document = plan_document(state) | {
-        "n_labels": state.n_labels,
-        "uses_row_ids": state.uses_row_ids,
+        "n_labels": None if seen is None else seen.n_labels,
+        "uses_row_ids": None if seen is None else seen.uses_row_ids,
         "n_threads": state.n_threads,
         "blocks": _runs(tally.blocks),
         "n_keys": [len(keys) for keys in tally.keys],
@@ -64,26 +65,27 @@ def from_bytes(data: bytes) -> Calibration:
 
 def plan_document(state: Calibration) -> dict[str, Any]:
     """Return all that readers of one pass share."""
-    ledger, search = state._ledger, state._search
+    plan = state._plan
+    ledger, search, asked = plan.ledger, plan.search, plan.asked
     return {
         "tightset": _core.VERSION,
         "generator": _core.GENERATOR,
         "recipe": {
-            "selection": state.recipe.selection,
-            "parts": [_part_document(part) for part in state.recipe.parts],
+            "selection": asked.recipe.selection,
+            "parts": [_part_document(part) for part in asked.recipe.parts],
         },
-        "alphas": state.alphas,
-        "has_several_alphas": state.has_several_alphas,
-        "objective": state.objective,
-        "seed": state.seed,
-        "probabilities": state.probabilities,
-        "state_bytes": state.state_bytes,
+        "alphas": list(asked.alphas),
+        "has_several_alphas": plan.has_several_alphas,
+        "objective": asked.objective,
+        "seed": asked.seed,
+        "probabilities": asked.probabilities,
+        "state_bytes": plan.state_bytes,
         "pass_number": state.pass_number,
         "is_in_pass": state.is_in_pass,
         "rows": list(ledger.rows),
         "statistics": [[*place, score.hex()] for place, score in ledger.statistics.items()],
         "pair_counts": None if ledger.counts is None else ledger.counts.tolist(),
-        "wanted": _wanted_document(state._wanted),
+        "wanted": _wanted_document(plan.wanted),
         "search": None if search is None else _search_document(search),
     }
 
@@ -103,18 +105,20 @@ def _state(document: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Calibra
         n_threads=document["n_threads"],
         state_bytes=document["state_bytes"],
     )
-    state.has_several_alphas = document["has_several_alphas"]
-    state.n_labels, state.uses_row_ids = document["n_labels"], document["uses_row_ids"]
-    state.pass_number, state.is_in_pass = document["pass_number"], document["is_in_pass"]
+    state.is_in_pass = document["is_in_pass"]
+    if document["n_labels"] is not None:
+        state._seen = Seen(document["n_labels"], document["uses_row_ids"])
+    plan = state._plan
+    plan.has_several_alphas, plan.pass_number = document["has_several_alphas"], document["pass_number"]
     counts, between = document["pair_counts"], document["kept_between"]
-    state._ledger = Ledger(
+    plan.ledger = Ledger(
         rows=(document["rows"][0], document["rows"][1]),
         statistics={(p, m, rank): float.fromhex(text) for p, m, rank, text in document["statistics"]},
         counts=None if counts is None else np.array(counts, dtype=np.int64),
         between=None if between is None else list(_split(arrays["ledger_between"], between)),
     )
-    state._wanted = _wanted(document["wanted"])
-    state._search = None if document["search"] is None else _search(document["search"])
+    plan.wanted = _wanted(document["wanted"])
+    plan.search = None if document["search"] is None else _search(document["search"])
     tally = Tally(
         rows=arrays["rows"],
         digits=arrays["digits"],
@@ -123,7 +127,7 @@ def _state(document: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Calibra
         between=_split(arrays["between"], document["n_between"]),
         blocks=frozenset(b for first, last in document["blocks"] for b in range(first, last + 1)),
     )
-    expected = state._no_rows()
+    expected = plan.no_rows()
     if tally.digits.shape != expected.digits.shape or tally.counts.shape != expected.counts.shape:
         message = f"its counts have shape {tally.digits.shape}, the pass needs {expected.digits.shape}"
         raise ValueError(message)
