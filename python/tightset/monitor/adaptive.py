@@ -22,10 +22,10 @@ class AdaptiveAlpha:
     """Sets whose coverage returns to its level in the long run, whatever the data do.
 
     After each label, ``alpha += rate * (predictor.alpha - error)``, where error is 1 if the set at the
-    present alpha misses the label and 0 if it holds it. Where alpha leaves (0, 1), at 0 or below sets hold all labels
-    and at 1 or above none, which turns it back. Hence after T labels, for any rows and labels at all, the
-    share of errors is within ``(max(a, 1 - a) + rate) / (rate T)`` of ``a = predictor.alpha``. That is a
-    statement on the long run, not on the next row; rows need not be exchangeable.
+    present alpha misses the label and 0 if it holds it. Where alpha leaves (0, 1), at 0 or below sets hold
+    all labels and at 1 or above none, which turns it back. Hence after T labels, for any rows and labels at
+    all, the share of errors is within ``(max(a, 1 - a) + rate) / (rate T)`` of ``a = predictor.alpha``. That
+    is a statement on the long run, not on the next row; rows need not be exchangeable.
 
     Parameters
     ----------
@@ -52,12 +52,12 @@ class AdaptiveAlpha:
     >>> predictor = ts.calibrate(logits[:1000], labels[:1000], alpha=0.1, recipe="aps")
     >>> noisy = logits[1000:] + rng.normal(size=(8000, 5))
     >>> predictor.predict_set(noisy).coverage(labels[1000:])
-    0.784875
+    0.8245
     >>> adaptive = ts.monitor.AdaptiveAlpha(predictor, rate=0.005).update(noisy, labels[1000:])
     >>> adaptive
-    AdaptiveAlpha(n=8000, coverage=0.8988, alpha=0.01)
+    AdaptiveAlpha(n=8000, coverage=0.8985, alpha=0.04)
     >>> adaptive.predict_set(noisy[:3]).sizes
-    array([3, 1, 4])
+    array([3, 2, 2])
     """
 
     def __init__(self, predictor: Predictor, rate: float = 0.005) -> None:
