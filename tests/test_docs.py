@@ -23,7 +23,10 @@ MODULES = [
     *(m.name for m in pkgutil.walk_packages(ts.__path__, "tightset.") if m.name not in ELSEWHERE),
 ]
 ROOT = Path(__file__).parent.parent
-PAGES = [ROOT / "README.md", *(ROOT / "docs" / name for name in ("integrations.md", "scale.md"))]
+PAGES = [
+    ROOT / "README.md",
+    *(ROOT / "docs" / name for name in ("integrations.md", "monitoring.md", "scale.md")),
+]
 
 
 @pytest.fixture(autouse=True)
@@ -41,7 +44,7 @@ def test_docstrings(name):
 
 
 def test_every_public_function_is_documented_with_an_example():
-    for module in (ts, ts.metrics, ts.plot, tightset.report):
+    for module in (ts, ts.metrics, ts.monitor, ts.plot, tightset.report):
         for name in module.__all__:
             item = getattr(module, name)
             if inspect.isfunction(item):

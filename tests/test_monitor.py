@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from itertools import product
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -126,22 +128,40 @@ def test_a_band_that_is_watched_all_the_time_fails():
     assert found > level * STREAMS
 
 
+def delays_after_a_shift(seed, streams, n, clean):
+    """Labels from the shift to the alarm: infinite if there was none, not positive if it came before."""
+    rng = np.random.default_rng(seed)
+    delays = []
+    for _ in range(streams):
+        predictor = calibrated(rng.normal(size=n))
+        scores = rng.normal(size=clean + 500)
+        scores[clean:] += predictor.threshold - stats.norm.ppf(0.8)
+        at = watch(predictor, scores).alarmed_at
+        delays.append(math.inf if at is None else at - clean)
+    return np.array(delays)
+
+
 @pytest.mark.parametrize("clean", [0, 1000])
 @pytest.mark.parametrize("n", [2000, 10_000])
 def test_lost_coverage_is_found_within_500_labels(n, clean):
     """Coverage 80 % from some label on, whatever it was before: 95 % of streams."""
-    rng = np.random.default_rng(5)
-    found, before = 0, 0
-    for _ in range(STREAMS):
-        predictor = calibrated(rng.normal(size=n))
-        shift = predictor.threshold - stats.norm.ppf(0.8)
-        scores = rng.normal(size=clean + 500)
-        scores[clean:] += shift
-        at = watch(predictor, scores).alarmed_at
-        before += at is not None and at <= clean
-        found += at is not None and at > clean
-    assert found >= 0.95 * STREAMS
-    assert before <= 0.01 * STREAMS
+    delays = delays_after_a_shift(5, STREAMS, n, clean)
+    assert ((delays > 0) & (delays <= 500)).sum() >= 0.95 * STREAMS
+    assert (delays <= 0).sum() <= 0.01 * STREAMS
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+def test_table_of_the_page():
+    """The table in docs/monitoring.md is what 1000 streams give."""
+    page = (Path(__file__).parent.parent / "docs" / "monitoring.md").read_text()
+    table = re.findall(r"^\| (\d+) \| (\d+) \| (\d+) % \| (\d+) \|$", page, re.MULTILINE)
+    assert len(table) == 6
+    for n, clean, share, median in (map(int, row) for row in table):
+        delays = delays_after_a_shift(9, 1000, n, clean)
+        found = delays[delays > 0]
+        assert round(100 * (found <= 500).sum() / 1000) == share
+        assert round(np.median(found)) == median
 
 
 def test_coverage_that_is_too_high_is_no_alarm(rng):
