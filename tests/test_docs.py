@@ -44,6 +44,7 @@ PUBLIC = [
     "tightset.graphs",
     "tightset.localised",
     "tightset.metrics",
+    "tightset.monitor",
     "tightset.plot",
     "tightset.report",
     "tightset.reweighted",
@@ -70,7 +71,7 @@ def test_docstrings(name):
 
 
 def test_every_public_function_is_documented_with_an_example():
-    wider = (ts.averaged, ts.family, ts.graphs, ts.localised, ts.reweighted, ts.transforms)
+    wider = (ts.averaged, ts.family, ts.graphs, ts.localised, ts.monitor, ts.reweighted, ts.transforms)
     for module in (ts, ts.metrics, ts.plot, tightset.report, *wider):
         for name in module.__all__:
             item = getattr(module, name)

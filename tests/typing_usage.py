@@ -40,6 +40,8 @@ scaled = ts.transforms.calibrate(logits, labels, transform=["confts", ts.transfo
 assert_type(scaled, ts.transforms.TransformedPredictor)
 assert_type(scaled.predict_p(logits), NDArray[np.float64])
 assert_type(ts.transforms.ConfTS(0.1).fit(logits, labels), ts.transforms.ConfTS)
+assert_type(ts.monitor.CoverageMonitor(one).update(logits, labels).alarmed_at, int | None)
+assert_type(ts.monitor.AdaptiveAlpha(one).predict_set(logits), ts.PredictionSets)
 report = ts.metrics.report(sets, labels, logits, alpha=0.1, n_calibration=10, label_names=["a", "b", "c"])
 assert_type(report, ts.metrics.Report)
 assert_type(report.by_entropy, tuple[ts.metrics.Stratum, ...] | None)

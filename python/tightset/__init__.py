@@ -34,7 +34,17 @@ from tightset.uncertainty import entropy, gini, margin, softmax
 from tightset.warning_kinds import ProbabilitiesWarning, SmallCalibrationWarning
 
 if TYPE_CHECKING:
-    from tightset import averaged, datasets, family, graphs, localised, metrics, reweighted, transforms
+    from tightset import (
+        averaged,
+        datasets,
+        family,
+        graphs,
+        localised,
+        metrics,
+        monitor,
+        reweighted,
+        transforms,
+    )
     from tightset import plot as plot
     from tightset.streaming import Calibration, calibrate_stream
 
@@ -76,6 +86,7 @@ __all__ = [
     "localised",
     "margin",
     "metrics",
+    "monitor",
     "ranks",
     "reweighted",
     "set_num_threads",
@@ -92,6 +103,7 @@ _IMPORTED_ON_USE = (
     "graphs",
     "localised",
     "metrics",
+    "monitor",
     "plot",
     "reweighted",
     "transforms",
