@@ -1,7 +1,8 @@
-"""Install each file of a folder in a clean environment and try it there: ``python tests/release_check.py dist``.
+"""Install each file of a folder in a clean environment and try it: ``python tests/release_check.py dist``.
 
-A wheel is installed with its command line and plots. A source distribution is built without a network, without
-an index and with an empty crate cache, so that only what is in it can be used; quickly, for it is only tried.
+A wheel is installed with its command line and plots. A source distribution is built without a network,
+without an index and with an empty crate cache, so that only what is in it can be used; without the slow
+optimisations of a release, for it is only tried.
 """
 
 from __future__ import annotations
@@ -9,9 +10,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import sysconfig
 import tempfile
 from pathlib import Path
 
+# Free-threaded builds take no abi3 wheels, and the others only those here.
+FREE_THREADED = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
 PROBE = Path(__file__).parent / "release_probe.py"
 
 
@@ -63,8 +67,8 @@ def main(folder: Path) -> None:
     files = sorted([*folder.glob("*.whl"), *folder.glob("*.tar.gz")])
     assert files, f"nothing in {folder}"
     for file in files:
-        if "314t" in file.name and not hasattr(sys, "_is_gil_enabled"):
-            print(f"{file.name}: not tried, this Python is not free-threaded")
+        if file.suffix == ".whl" and ("abi3" in file.name) == FREE_THREADED:
+            print(f"{file.name}: not tried, it is not for this Python")
             continue
         print(f"{file.name}:", flush=True)
         with tempfile.TemporaryDirectory() as scratch:
