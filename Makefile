@@ -153,7 +153,7 @@ sdist: $(VENV)/releasing ## build the source distribution to dist, with the lock
 	rm build/sdist/Cargo.toml.bak
 	cd build/sdist && cargo update --quiet --workspace
 	cd build/sdist && cargo vendor --locked vendor > .cargo/config.toml
-	cd build/sdist && $(CURDIR)/$(BIN)/maturin sdist --out $(CURDIR)/dist
+	cd build/sdist && $(abspath $(BIN))/maturin sdist --out $(CURDIR)/dist
 
 release-check: $(VENV)/releasing ## judge what is in dist: metadata, platform tags, and each file installed and tried
 	$(BIN)/twine check --strict dist/*
