@@ -11,6 +11,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .PHONY: help run example readme test test-rust test-python test-slow test-browser test-debug test-fuzz test-miri
 .PHONY: docs test-peers test-engines lint format clean plot-sizes example-service audit coverage
+.PHONY: wheel sdist release-check
 .PHONY: bench bench-calls bench-peers bench-compare bench-plot bench-readme bench-kernels
 .DEFAULT_GOAL := help
 
@@ -136,6 +137,34 @@ bench-readme: $(VENV)/ready ## put the tables of the last make bench into the RE
 
 bench-kernels: ## time kernels of the core by themselves, at each instruction set that this machine has
 	for level in scalar avx2 avx512; do TIGHTSET_SIMD=$$level cargo bench --bench kernels || exit 1; done
+
+WHEEL := --release --locked --out dist
+ifeq ($(shell uname),Linux)
+# Linked against an old glibc by zig, which is a wheel on PyPI: no container is needed.
+WHEEL += --compatibility manylinux_2_28 --zig
+endif
+
+$(VENV)/releasing: $(VENV)/ready
+	$(BIN)/pip install --quiet --group release
+	@touch $@
+
+wheel: $(VENV)/releasing ## build the wheel of this platform to dist, for Python 3.11 and later
+	. $(BIN)/activate && maturin build $(WHEEL)
+
+# From the last commit. The crates that tests and benchmarks need are left out: nine tenths of the size.
+sdist: $(VENV)/releasing ## build the source distribution to dist, with the locked crates in it
+	rm -rf build/sdist
+	mkdir -p build/sdist/.cargo
+	git archive HEAD | tar -x -C build/sdist
+	sed -i.bak -e '/^\[dev-dependencies\]/,/^$$/d' -e '/^\[\[bench\]\]/,/^$$/d' build/sdist/Cargo.toml
+	rm build/sdist/Cargo.toml.bak
+	cd build/sdist && cargo update --quiet --workspace
+	cd build/sdist && cargo vendor --locked vendor > .cargo/config.toml
+	cd build/sdist && $(abspath $(BIN))/maturin sdist --out $(CURDIR)/dist
+
+release-check: $(VENV)/releasing ## judge what is in dist: metadata, platform tags, and each file installed and tried
+	$(BIN)/twine check --strict dist/*
+	$(BIN)/python tests/release_check.py dist
 
 clean: ## remove what the targets above made
 	rm -rf $(VENV) $(PEERS) $(ENGINES) target
