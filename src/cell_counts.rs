@@ -79,7 +79,9 @@ pub fn count_cell_pairs<F: Float, R: Rows<F>>(
         Ok(())
     })?;
     let mut totals = totals.into_inner().unwrap_or_else(PoisonError::into_inner);
-    totals.iter_mut().for_each(|total| total.between.sort_unstable_by(f64::total_cmp));
+    for total in &mut totals {
+        total.between.sort_unstable_by(f64::total_cmp);
+    }
     Ok(totals)
 }
 

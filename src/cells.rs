@@ -7,28 +7,21 @@
 //! rows and the new one, so coverage within the cell is exact. A cell that calibrates with all rows, for
 //! labels that have too few of their own, counts all labels.
 //!
-//! Labels that share one scoring and have finite thresholds, the common case, are cut like any set, between the
-//! smallest and the largest threshold; otherwise all labels of a row are scored.
-//!
 //! A label's rank may be limited (Shi et al. 2024): beyond it the score is infinite.
 
 use std::ops::Range;
 
 use crate::batch::groups;
-use crate::cut::{Cut, Standing};
 use crate::error::Error;
 use crate::float::Float;
-use crate::group::Group;
-use crate::kernel::{Candidates, View, Views, Workspace};
+use crate::kernel::{Candidates, View, Workspace};
 use crate::pvalue::{p_value, smoothed_p_value};
-use crate::ranked_masses::RankedMasses;
 use crate::rows::Rows;
 use crate::scoring::{Scale, Scoring};
 use crate::selected::Survivor;
 use crate::sets::Sets;
 use crate::simd::instances;
 use crate::threads::{Plan, Size, fill, map_blocks};
-use crate::top_labels::TopLabels;
 use crate::uniform::Randomness;
 
 /// What some labels or some rows are calibrated with.
@@ -54,38 +47,6 @@ pub struct Partition {
     /// For each cell its candidates' scorings, and its labels.
     used: Vec<Vec<usize>>,
     members: Vec<Vec<u32>>,
-    simple: Option<Simple>,
-}
-
-/// One scoring with finite thresholds for all labels: the cut between the extreme ones decides most of them,
-/// and no label far from all thresholds is scored.
-#[derive(Clone, Debug, PartialEq)]
-struct Simple {
-    thresholds: Vec<f64>,
-    lo: f64,
-    hi: f64,
-}
-
-impl Simple {
-    fn of(cells: &[Cell], cell_of: &[u32]) -> Option<Self> {
-        let thresholds: Vec<f64> =
-            cell_of.iter().map(|&cell| cells[cell as usize].candidates[0].hi).collect();
-        let lo = thresholds.iter().copied().fold(f64::INFINITY, f64::min);
-        let hi = thresholds.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-        (lo.is_finite() && hi.is_finite()).then_some(Self { thresholds, lo, hi })
-    }
-
-    fn cut<'a>(&self, scoring: &'a Scoring) -> Cut<'a> {
-        Cut::new(scoring, self.lo, self.hi, self.thresholds.len())
-    }
-
-    #[inline(always)]
-    fn holds(&self, label: u32, standing: Standing) -> bool {
-        match standing {
-            Standing::Within => true,
-            Standing::Between(score) => score <= self.thresholds[label as usize],
-        }
-    }
 }
 
 impl Partition {
@@ -124,10 +85,7 @@ impl Partition {
             used.push(indices);
         }
         let order = Candidates::new(&scorings).order;
-        let is_simple =
-            scorings.len() == 1 && most_ranks.is_none() && used.iter().all(|list| list.len() == 1);
-        let simple = if is_simple { Simple::of(cells, &cell_of) } else { None };
-        Ok(Self { cell_of, most_ranks, scorings, order, used, members, simple })
+        Ok(Self { cell_of, most_ranks, scorings, order, used, members })
     }
 
     /// Rows of so many labels.
@@ -160,8 +118,6 @@ pub(crate) struct Verdict {
 #[derive(Debug, Default)]
 pub(crate) struct CellVote<F: Float> {
     workspace: Workspace<F>,
-    masses: RankedMasses<F>,
-    top: TopLabels<F>,
     /// Scores, one run of labels for each scoring.
     table: Vec<f64>,
     tallies: Vec<Tally>,
@@ -173,11 +129,6 @@ impl<F: Float> CellVote<F> {
     /// Makes room for rows of a partition's labels.
     pub(crate) fn reserve(&mut self, cells: &[Cell], partition: &Partition) {
         let k = partition.cell_of.len();
-        if partition.simple.is_some() {
-            self.masses.reserve(k);
-            self.top.reserve(k);
-            return;
-        }
         self.workspace.reserve(k);
         self.table.clear();
         self.table.reserve(k * partition.scorings.len());
@@ -219,20 +170,6 @@ impl<F: Float> CellVote<F> {
             let (score, hi) = (score(winner), candidates[winner].hi);
             each(Verdict { label, cell, winner, score, is_in: score <= hi });
         }
-    }
-
-    /// Gives the labels of the set of one scoring with finite thresholds, by rank.
-    #[inline(always)]
-    fn simple_row(&mut self, view: &View<'_, F>, simple: &Simple, cut: &Cut<'_>, mut each: impl FnMut(u32)) {
-        let Self { masses, top, .. } = self;
-        masses.forget();
-        masses.take(view, cut.scoring);
-        top.take(view.row, cut.floor(view, masses));
-        cut.walk(view, masses, top, |label, standing| {
-            if simple.holds(label, standing) {
-                each(label);
-            }
-        });
     }
 
     /// Counts the row's pairs at the edges of every candidate of cells that have several.
@@ -335,20 +272,6 @@ fn sets_rows<F: Float, R: Rows<F>>(
     let candidates = Candidates::ordered(&partition.scorings, partition.order.clone());
     let mut vote = CellVote::default();
     let mut scratch = Vec::new();
-    if let Some(simple) = &partition.simple {
-        let (cut, mut columns) = (simple.cut(&partition.scorings[0]), Vec::new());
-        for (first, count) in groups(rows, range) {
-            let group = Group::new(rows.group(first, count, &mut scratch)?, count, &mut columns);
-            let views = Views::of(&group, &candidates, |i| rows.position(first + i))?;
-            for i in 0..count {
-                let view = views.view(i, group.rows[i], first + i, &candidates, randomness)?;
-                let labels = &mut sets.labels;
-                vote.simple_row(&view, simple, &cut, |label| labels.push(label as i32));
-                sets.end_row(if allow_empty { None } else { vote.top.get(0).map(|first| first.0) });
-            }
-        }
-        return Ok(sets);
-    }
     for (first, count) in groups(rows, range) {
         let group = rows.group(first, count, &mut scratch)?;
         for (i, row) in (first..).zip(&group[..count]) {
@@ -375,14 +298,6 @@ pub(crate) fn predict_cell_row<F: Float>(
     vote: &mut CellVote<F>,
     labels: &mut Vec<u32>,
 ) {
-    if let Some(simple) = &partition.simple {
-        let cut = simple.cut(&partition.scorings[0]);
-        vote.simple_row(view, simple, &cut, |label| labels.push(label));
-        if labels.is_empty() && !allow_empty {
-            labels.extend(vote.top.get(0).map(|first| first.0));
-        }
-        return;
-    }
     vote.row(view, cells, partition, |verdict| {
         if verdict.is_in {
             labels.push(verdict.label);

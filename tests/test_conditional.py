@@ -52,8 +52,8 @@ def test_each_label_has_the_threshold_of_its_rows(recipe, dtype):
 @pytest.mark.parametrize("recipe", ["thr", "aps", "raps", "saps", "rank", "mixed", "er-aps"])
 @pytest.mark.parametrize("scarce", ["all", "pooled"])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_many_labels_are_cut_as_the_definition_says(recipe, scarce, dtype):
-    """Sets are cut between the extreme thresholds; the definition scores every label."""
+def test_many_labels_are_in_sets_as_the_definition_says(recipe, scarce, dtype):
+    """Sets of rows equal what the definition gives label by label."""
     rng = np.random.default_rng(30)
     k, n = 100, 3000
     labels = rng.integers(k if scarce == "all" else k - 5, size=n)
