@@ -33,7 +33,7 @@ from tightset.uncertainty import entropy, gini, margin, softmax
 from tightset.warning_kinds import ProbabilitiesWarning, SmallCalibrationWarning
 
 if TYPE_CHECKING:
-    from tightset import datasets, metrics
+    from tightset import datasets, metrics, monitor
     from tightset import plot as plot
     from tightset.streaming import Calibration, calibrate_stream
 
@@ -69,6 +69,7 @@ __all__ = [
     "load",
     "margin",
     "metrics",
+    "monitor",
     "ranks",
     "set_num_threads",
     "softmax",
@@ -76,7 +77,7 @@ __all__ = [
 
 
 # Imported by those who use them; plot is not in __all__, for a star must not need matplotlib.
-_IMPORTED_ON_USE = ("datasets", "metrics", "plot")
+_IMPORTED_ON_USE = ("datasets", "metrics", "monitor", "plot")
 
 
 def __getattr__(name: str) -> Any:

@@ -72,9 +72,13 @@ def warn_if_probabilities(logits: NDArray[Any], stacklevel: int) -> None:
         warnings.warn(message, ProbabilitiesWarning, stacklevel=stacklevel + 1)
 
 
-def as_labels(labels: ArrayLike, n_rows: int) -> NDArray[np.int64]:
-    """Return one integer a row; the core checks their range as it reads them."""
-    array = _integers(labels, "labels", n_rows)
+def as_labels(labels: ArrayLike, n_rows: int, *, one_row: bool = False) -> NDArray[np.int64]:
+    """Return one integer a row; the core checks their range as it reads them.
+
+    A label by itself stands for one row only where `one_row` says so.
+    """
+    array = as_array(labels, "labels")
+    array = _integers(array[np.newaxis] if one_row and array.ndim == 0 else array, "labels", n_rows)
     if array.dtype == np.uint64 and n_rows and array.max() > np.iinfo(np.int64).max:
         row = int(array.argmax())
         message = f"labels must be below the number of labels: found {array[row]} at row {row}"

@@ -283,6 +283,31 @@ class Predictor:
         scores = _core.label_scores(array, as_labels(labels, len(array)), [core], **settings)
         return scores.reshape(-1)
 
+    def label_scores(
+        self,
+        logits: ArrayLike,
+        labels: ArrayLike,
+        *,
+        row_ids: ArrayLike | None = None,
+        n_threads: int | None = None,
+    ) -> NDArray[np.float64]:
+        """Return the ranked scores of the given labels under each candidate in use, shape (candidates, n).
+
+        They are on the scale of `calibration_scores`, row by row. One row may come as shape (K,) with a
+        label that is a number.
+        """
+        array = as_logits(logits, n_labels=self.n_labels, one_row=True)
+        return _core.label_scores(
+            array,
+            as_labels(labels, len(array), one_row=np.ndim(logits) == 1),
+            [candidate.scoring.core for candidate in self.candidates],
+            ranked=True,
+            seed=self.seed,
+            row_ids=self._row_ids(row_ids, len(array)),
+            probabilities=self.probabilities,
+            n_threads=as_thread_count(n_threads),
+        )
+
     def with_label_names(self, names: Iterable[str]) -> Predictor:
         """Return the same predictor with a name for each label, which files keep.
 

@@ -1,0 +1,401 @@
+"""The alarm on lost coverage and the adaptive level: their guarantees, and what they do about lost coverage.
+
+Rows of two labels with logits (0, s) and label 0 have the ranked thr score s, so that streams of scores can
+be chosen directly.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from itertools import product
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import tightset as ts
+from tightset.monitor.coverage import candidate_shares
+from tightset.monitor.evidence import CoverageEvidence
+from tightset.recipes import as_recipe
+
+STREAMS = 200
+
+
+def rows(scores):
+    """Logits whose label 0 has these ranked scores."""
+    return np.stack([np.zeros(len(scores)), scores], axis=1)
+
+
+def zeros(scores):
+    return np.zeros(len(scores), dtype=np.int64)
+
+
+def calibrated(scores, alpha=0.1):
+    return ts.calibrate(rows(scores), zeros(scores), alpha, "thr")
+
+
+def tied(scores):
+    """Six values: the threshold is one of a fifth of all scores."""
+    return np.clip(np.round(scores), -2, 3)
+
+
+def watch(predictor, scores, level=0.01):
+    return ts.monitor.CoverageMonitor(predictor, level).update(rows(scores), zeros(scores))
+
+
+def labelled(rng, n, strength=3.0):
+    labels = rng.integers(4, size=n)
+    return rng.normal(size=(n, 4)) * 1.5 + strength * np.eye(4)[labels], labels
+
+
+def test_scores_are_what_the_rows_say(rng):
+    scores = rng.normal(size=50)
+    np.testing.assert_allclose(calibrated(scores).calibration_scores[0], np.sort(scores), rtol=1e-12)
+
+
+@pytest.mark.parametrize(("rank", "n"), [(3, 4), (9, 9), (1, 6), (18, 20)])
+def test_mean_of_evidence_is_one(rank, n):
+    """Over all paths of covered and missed labels, weighted by the urn: a martingale, to rounding."""
+    for length in (1, 2, 9):
+        mean = 0.0
+        for path in product([True, False], repeat=length):
+            chance, hits = 1.0, 0
+            for seen, covered in enumerate(path):
+                hit = (rank + hits) / (n + 1 + seen)
+                chance *= hit if covered else 1.0 - hit
+                hits += covered
+            evidence = CoverageEvidence(rank, n, np.ones(1))
+            evidence.add(np.array(path)[:, np.newaxis], math.inf)
+            mean += chance * evidence.value
+        assert mean == pytest.approx(1.0, rel=1e-12)
+
+
+def false_alarms(seed, streams, n, labels, level, make=lambda scores: scores):
+    rng = np.random.default_rng(seed)
+    found = 0
+    for _ in range(streams):
+        predictor = calibrated(make(rng.normal(size=n)))
+        found += watch(predictor, make(rng.normal(size=labels)), level).alarm
+    return found
+
+
+@pytest.mark.parametrize("make", [np.asarray, tied], ids=["distinct", "tied"])
+@pytest.mark.parametrize(("n", "level"), [(50, 0.01), (50, 0.1), (1000, 0.01)])
+def test_alarms_without_drift(n, level, make):
+    """Each stream with its own calibration draw: at most the nominal share of 200."""
+    assert false_alarms(1, STREAMS, n, 1500, level, make) <= level * STREAMS
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("make", [np.asarray, tied], ids=["distinct", "tied"])
+@pytest.mark.parametrize("n", [9, 50, 200, 1000, 5000])
+def test_alarms_without_drift_in_the_long_run(n, make):
+    """2000 streams of 10,000 labels; at the nominal rate more than this has probability below 1e-3."""
+    for level in (0.01, 0.1):
+        most = stats.binom.isf(1e-3, 2000, level)
+        assert false_alarms(2, 2000, n, 10_000, level, make) <= most
+
+
+def covered_streams(seed, n, labels):
+    rng = np.random.default_rng(seed)
+    for _ in range(STREAMS):
+        threshold = ts.conformal_threshold(rng.normal(size=n), 0.1)
+        yield rng.normal(size=labels) <= threshold
+
+
+@pytest.mark.parametrize("n", [50, 200])
+def test_an_alarm_that_ignores_the_calibration_draw_fails(n):
+    """The same bets against a coverage of exactly 90 %, which is what a calibration on endless rows has."""
+    level, found = 0.01, 0
+    for covered in covered_streams(3, n, 3000):
+        naive = CoverageEvidence(9 * 10**11, 10**12 - 1, np.ones(1))
+        found += naive.add(covered[:, np.newaxis], 1 / level) is not None
+    assert found > 5 * level * STREAMS
+
+
+def test_a_band_that_is_watched_all_the_time_fails():
+    """Coverage below the 99 % band of its count, at any of thirty looks: right for one look only."""
+    level, n, found = 0.01, 1000, 0
+    looks = range(100, 3001, 100)
+    lower = np.array([ts.metrics.coverage_band(n, 0.1, look, 1 - level).lower for look in looks])
+    for covered in covered_streams(4, n, 3000):
+        coverage = np.array([covered[:look].mean() for look in looks])
+        found += bool((coverage < lower).any())
+    assert found > level * STREAMS
+
+
+@pytest.mark.parametrize("clean", [0, 1000])
+@pytest.mark.parametrize("n", [2000, 10_000])
+def test_lost_coverage_is_found_within_500_labels(n, clean):
+    """Coverage 80 % from some label on, whatever it was before: 95 % of streams."""
+    rng = np.random.default_rng(5)
+    found, before = 0, 0
+    for _ in range(STREAMS):
+        predictor = calibrated(rng.normal(size=n))
+        shift = predictor.threshold - stats.norm.ppf(0.8)
+        scores = rng.normal(size=clean + 500)
+        scores[clean:] += shift
+        at = watch(predictor, scores).alarmed_at
+        before += at is not None and at <= clean
+        found += at is not None and at > clean
+    assert found >= 0.95 * STREAMS
+    assert before <= 0.01 * STREAMS
+
+
+def test_coverage_that_is_too_high_is_no_alarm(rng):
+    assert not watch(calibrated(rng.normal(size=500)), rng.normal(size=3000) - 3).alarm
+
+
+@pytest.mark.parametrize("recipe", ["er-aps", "tightest", "paper", "thr"])
+def test_selected_candidates(recipe, rng):
+    """A selection on the calibration rows: quiet on the same law, and loud when a third of labels is lost."""
+    alarms = 0
+    for _ in range(10):
+        logits, labels = labelled(rng, 2500)
+        predictor = ts.calibrate(logits[:500], labels[:500], 0.1, recipe)
+        monitor = ts.monitor.CoverageMonitor(predictor, 0.05).update(logits[500:], labels[500:])
+        sets = predictor.predict_set(logits[500:])
+        assert monitor.coverage == sets.coverage(labels[500:])
+        alarms += monitor.alarm
+        lost = np.where(rng.random(1000) < 0.3, rng.integers(4, size=1000), labels[-1000:])
+        assert monitor.update(logits[-1000:], lost).alarm
+    assert alarms <= 1
+
+
+def test_shares_of_candidates():
+    for name in ("er-aps", "tightest", "paper", "released"):
+        recipe = as_recipe(name)
+        assert candidate_shares(recipe, list(recipe.candidates)).sum() == pytest.approx(1.0)
+    assert candidate_shares(as_recipe("tightest"), [ts.Scoring(ts.THR(), None, 1.0)])[0] > 1 / 20
+    held_out = as_recipe("er-aps").with_selection("held-out")
+    assert candidate_shares(held_out, [held_out.candidates[3]]).tolist() == [1.0]
+
+
+@pytest.mark.parametrize("recipe", ["thr", "er-aps"])
+def test_calls_do_not_matter(recipe, rng):
+    """One label at a time, in blocks, all at once, with a restart on the way: the same state to the bit."""
+    logits, labels = labelled(rng, 600)
+    logits = np.round(logits)  # ties
+    predictor = ts.calibrate(logits[:200], labels[:200], 0.1, recipe)
+    new, truth = logits[200:], rng.permutation(labels[200:])
+    for kind in (ts.monitor.CoverageMonitor, ts.monitor.AdaptiveAlpha):
+        whole, single, blocks = kind(predictor), kind(predictor), kind(predictor)
+        whole.update(new, truth)
+        for i in range(400):
+            single.update(new[i], truth[i])
+        for i in range(0, 400, 37):
+            blocks.update(new[i : i + 37], truth[i : i + 37])
+            blocks = kind.from_state(predictor, json.loads(json.dumps(blocks.state(), allow_nan=False)))
+        assert whole.state() == single.state() == blocks.state()
+        assert whole.n == 400
+
+
+def test_alarm_stays(rng):
+    predictor = calibrated(rng.normal(size=1000))
+    monitor = watch(predictor, rng.normal(size=300) + 2)
+    at = monitor.alarmed_at
+    assert monitor.alarm
+    assert monitor.evidence >= 100
+    monitor.update(rows(rng.normal(size=20_000)), np.zeros(20_000, dtype=int))
+    assert monitor.evidence < 100
+    assert monitor.alarmed_at == at
+    assert ts.monitor.CoverageMonitor.from_state(predictor, monitor.state()).alarm
+
+
+def test_alarm_is_at_the_label_that_raised_it(rng):
+    predictor = calibrated(rng.normal(size=1000))
+    scores = rng.normal(size=6000) + 0.7
+    at = watch(predictor, scores).alarmed_at
+    assert watch(predictor, scores[: at - 1]).evidence < 100 <= watch(predictor, scores[:at]).evidence
+
+
+def test_band_and_evidence_before_and_after_labels(rng):
+    predictor = calibrated(rng.normal(size=300))
+    monitor = ts.monitor.CoverageMonitor(predictor, level=0.05)
+    assert (monitor.n, monitor.coverage, monitor.band, monitor.evidence) == (0, None, (0.0, 1.0), 1.0)
+    monitor.update(rows([-9.0] * 3 + [9.0]), [0, 0, 0, 0])
+    assert monitor.coverage == 0.75
+    assert monitor.band == tuple(ts.metrics.coverage_band(300, 0.1, n_test=4, level=0.95))
+    assert monitor.update(np.zeros((0, 2)), []).n == 4
+
+
+def test_evidence_stays_finite(rng):
+    predictor = calibrated(rng.normal(size=10**5))
+    monitor = watch(predictor, np.full(3000, 9.0))
+    assert monitor.evidence < math.inf
+    json.dumps(monitor.state(), allow_nan=False)
+
+
+def test_all_labels_cannot_be_missed(rng):
+    """Too few rows for the rank: nothing to watch."""
+    with pytest.warns(ts.SmallCalibrationWarning):
+        predictor = calibrated(rng.normal(size=5), 0.1)
+    monitor = watch(predictor, rng.normal(size=100) + 9)
+    assert (monitor.coverage, monitor.band, monitor.evidence) == (1.0, (1.0, 1.0), 1.0)
+    assert ts.monitor.CoverageMonitor.from_state(predictor, monitor.state()).state() == monitor.state()
+
+
+def test_real_logits():
+    data = ts.datasets.load("fashion-mnist")
+    predictor = ts.calibrate(data.logits[:2000], data.labels[:2000], 0.1)
+    monitor = ts.monitor.CoverageMonitor(predictor).update(data.logits[2000:5000], data.labels[2000:5000])
+    assert not monitor.alarm
+    noise = np.random.default_rng(0).normal(size=data.logits[5000:].shape) * data.logits.std()
+    assert monitor.update(data.logits[5000:] + noise, data.labels[5000:]).alarm
+
+
+def shifted_stream(rng, n=1000, labels=20_000):
+    """A predictor and scores that it covers with 90 % at first, with 80 % after a quarter."""
+    predictor = calibrated(rng.normal(size=n))
+    scores = rng.normal(size=labels)
+    scores[: labels // 4] += predictor.threshold - stats.norm.ppf(0.9)
+    scores[labels // 4 :] += predictor.threshold - stats.norm.ppf(0.8)
+    return predictor, scores
+
+
+def test_adaptive_alpha_holds_its_level():
+    rng = np.random.default_rng(6)
+    for _ in range(10):
+        predictor, scores = shifted_stream(rng)
+        fixed = (scores <= predictor.threshold).mean()
+        adaptive = ts.monitor.AdaptiveAlpha(predictor).update(rows(scores), zeros(scores))
+        assert fixed < 0.84
+        assert abs(adaptive.coverage - 0.9) < 0.01
+        assert adaptive.alpha < 0.1
+
+
+@pytest.mark.parametrize("truth", ["missed", "covered", "contrary"])
+def test_adaptive_alpha_is_bounded_for_any_data(truth):
+    """Labels chosen against it: all impossible, all certain, or always on the wrong side of the threshold."""
+    rate, a = 0.05, 0.1
+    adaptive = ts.monitor.AdaptiveAlpha(calibrated(np.arange(99.0)), rate)
+    for t in range(1, 400):
+        if truth == "contrary":
+            score = 200.0 if adaptive.alpha > 0 else -1.0
+        else:
+            score = 200.0 if truth == "missed" else -1.0
+        expected = adaptive.predict_set([0.0, score]).covers([0])[0]
+        before = adaptive.coverage or 0.0
+        adaptive.update([0.0, score], 0)
+        assert round(adaptive.coverage * t) == round(before * (t - 1)) + expected
+        assert -rate <= adaptive.alpha <= 1 + rate
+        assert abs(1 - adaptive.coverage - a) <= (max(a, 1 - a) + rate) / (rate * t) + 1e-12
+
+
+def test_adaptive_sets_at_the_ends():
+    adaptive = ts.monitor.AdaptiveAlpha(calibrated(np.arange(99.0)), rate=1.0)
+    adaptive.update([0.0, 500.0], 0)
+    assert adaptive.alpha < 0
+    assert adaptive.predict_set([[0.0, 500.0], [0.0, -np.inf]]).sizes.tolist() == [2, 2]
+    for _ in range(20):
+        adaptive.update([0.0, -5.0], 0)
+        if adaptive.alpha >= 1:
+            break
+    assert adaptive.threshold is None
+    sets = adaptive.predict_set([[0.0, -700.0], [0.0, 1.0]])
+    assert sets.sizes.tolist() == [0, 0]
+    with pytest.raises(ValueError, match="found nan at row 0"):
+        adaptive.predict_set([[0.0, math.nan]])
+
+
+def test_adaptive_threshold_is_that_of_a_calibration_at_its_alpha(rng):
+    scores = rng.normal(size=500)
+    adaptive = ts.monitor.AdaptiveAlpha(calibrated(scores))
+    assert adaptive.threshold == adaptive.predictor.threshold
+    adaptive.update(rows(rng.normal(size=15) + 3), np.zeros(15, dtype=int))
+    assert 0 < adaptive.alpha < 0.1
+    assert adaptive.threshold == calibrated(scores, adaptive.alpha).threshold
+
+
+def test_adaptive_alpha_of_several_candidates(rng):
+    logits, labels = labelled(rng, 6000)
+    predictor = ts.calibrate(logits[:1000], labels[:1000], 0.1)
+    assert len(predictor.candidates) > 1
+    adaptive = ts.monitor.AdaptiveAlpha(predictor)
+    sizes, chosen = adaptive.predict_set(logits[1000:]).sizes.mean(), predictor.predict_set(logits[1000:])
+    assert abs(sizes - chosen.sizes.mean()) < 0.05
+    noisy = logits[1000:] + rng.normal(size=(5000, 4))
+    assert abs(adaptive.update(noisy, labels[1000:]).coverage - 0.9) < 0.02
+
+
+KINDS = [ts.monitor.CoverageMonitor, ts.monitor.AdaptiveAlpha]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_predictors_without_scores_are_refused(kind, rng):
+    bare = ts.Predictor.from_json(calibrated(rng.normal(size=50)).to_json())
+    with pytest.raises(ValueError, match=f"{kind.__name__} needs a predictor with its calibration scores"):
+        kind(bare)
+    with pytest.raises(TypeError, match=r"predictor must be a tightset\.Predictor, got dict"):
+        kind({})
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_states_of_another_predictor_are_refused(kind, rng):
+    scores = rng.normal(size=50)
+    predictor = calibrated(scores)
+    state = kind(predictor).state()
+    # The same threshold, another score table.
+    scores[scores.argmin()] -= 1
+    with pytest.raises(ValueError, match="state belongs to another predictor"):
+        kind.from_state(calibrated(scores), state)
+    same = ts.Predictor.from_json(predictor.with_label_names(["a", "b"]).to_json(score_table=True))
+    assert kind.from_state(same, state).state() == state
+
+
+@pytest.mark.parametrize(
+    ("kind", "change", "message"),
+    [
+        (
+            0,
+            {"format": "tightset-adaptive-alpha"},
+            "state must be a dict of format 'tightset-coverage-monitor'",
+        ),
+        (0, {"format_version": 2}, "state must have format_version 1, got 2"),
+        (0, {"extra": 1}, "state must have the fields"),
+        (0, {"covered": 5}, "covered must be between 0 and 4, got 5"),
+        (0, {"n": -1}, "n must be at least 0, got -1"),
+        (0, {"wealth": [[1.0]]}, "wealth must have shape"),
+        (0, {"wealth": [[1.0, 1.0, 1.0, math.nan]]}, "wealth must be between 0"),
+        (0, {"ranked_covered": [9]}, "ranked_covered must be between 0 and 4"),
+        (0, {"tie_places": [1.5]}, "tie_places must be between 0 and 1"),
+        (0, {"alarmed_at": 7}, "alarmed_at must be between 1 and 4"),
+        (0, {"level": 2.0}, "level must be strictly between 0 and 1, got 2.0"),
+        (1, {"alpha": 3.0}, "alpha must be between -0.005 and 1.005, got 3.0"),
+        (1, {"rate": 0.0}, "rate must be positive and at most 1, got 0.0"),
+        (1, {"rate": math.nan}, "rate must be positive and at most 1, got nan"),
+    ],
+)
+def test_damaged_states_are_refused(kind, change, message, rng):
+    predictor = calibrated(rng.normal(size=50))
+    state = KINDS[kind](predictor).update(rows([0.0] * 4), [0] * 4).state()
+    with pytest.raises(ValueError, match=message.replace("[", r"\[")):
+        KINDS[kind].from_state(predictor, state | change)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_refused_rows_change_nothing(kind, rng):
+    monitor = kind(calibrated(rng.normal(size=50))).update(rows(rng.normal(size=9)), [0] * 9)
+    state = monitor.state()
+    for logits, labels, message in [
+        ([[0.0, 1.0], [0.0, math.nan]], [0, 0], "found nan at row 1"),
+        ([[0.0, 1.0], [0.0, 1.0]], [0, 2], "found 2 at row 1"),
+        ([[0.0, 1.0]], [0, 1], "one value for each of the 1 rows"),
+        ([[0.0, 1.0]], 0, "one value for each of the 1 rows"),
+        ([[0.0, 1.0, 2.0]], [0], "2 labels as in calibration, got 3"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            monitor.update(logits, labels)
+    assert monitor.state() == state
+
+
+def test_row_ids_are_passed_on(rng):
+    logits, labels = labelled(rng, 400)
+    ids = np.arange(400)
+    predictor = ts.calibrate(logits[:200], labels[:200], 0.1, "aps", row_ids=ids[:200])
+    for kind in KINDS:
+        with pytest.raises(ValueError, match="row_ids must be given exactly when calibration had them"):
+            kind(predictor).update(logits[200:], labels[200:])
+        assert kind(predictor).update(logits[200:], labels[200:], row_ids=ids[200:]).n == 200
