@@ -44,6 +44,7 @@ class BodyReader:
         # uvicorn has refused lengths that are no numbers.
         expected = int(announced) if announced is not None else 0
         if expected > most:
+            await self._discard(request, expected, most)
             raise _too_large(expected, most)
         self._hold(expected)
         held = expected
@@ -55,24 +56,42 @@ class BodyReader:
                 body: bytearray | bytes = first.get("body", b"")
                 if not first.get("more_body", False):
                     return body
-                body = bytearray(body)
+                # Grown, which moves pages and not bytes; memory of the announced size would be zeroed first,
+                # which cost 7 % of the time of large requests.
+                whole = bytearray(body)
                 while True:
                     part = await request.receive()
                     if part["type"] == "http.disconnect":
                         raise ClientDisconnect
-                    body += part.get("body", b"")
-                    if len(body) > most:
-                        raise _too_large(len(body), most)
-                    if len(body) > held:
-                        self._hold(len(body) - held)
-                        held = len(body)
+                    whole += part.get("body", b"")
+                    if len(whole) > most:
+                        size = len(whole)
+                        del whole
+                        await self._discard(request, size, most)
+                        raise _too_large(size, most)
+                    if len(whole) > held:
+                        self._hold(len(whole) - held)
+                        held = len(whole)
                     if not part.get("more_body", False):
-                        return body
+                        return whole
         except TimeoutError:
             message = f"the body must arrive within {self._limits.body_seconds:g} s"
             raise Refusal("body_timeout", message) from None
         finally:
             self.held -= held
+
+    async def _discard(self, request: Request, size: int, most: int) -> None:
+        """Let the rest of a body pass by, if it is not without end.
+
+        A client that is still sending when its connection is closed may never see why.
+        """
+        if "expect" in request.headers:
+            return  # the client waits to be told
+        left, rest = 4 * most - size, True
+        while rest and left > 0:
+            part = await asyncio.wait_for(request.receive(), self._limits.body_seconds)
+            rest = part.get("more_body", False)
+            left -= len(part.get("body", b""))
 
     def _hold(self, count: int) -> None:
         if self.held + count > self._limits.waiting:

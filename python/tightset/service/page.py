@@ -19,8 +19,8 @@ _FILES = ("style.css", "live.js", "docs.js")
 _HEADERS = {
     "Cache-Control": "no-cache",
     # Nothing from elsewhere, nothing inline: what a client sent and a page shows stays text.
-    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; "
-    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+    "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
 }

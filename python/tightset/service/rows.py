@@ -90,10 +90,14 @@ def check_finite(rows: NDArray[Any]) -> None:
     The library takes -inf for a label that cannot occur. In a service it is more likely the logarithm of
     a zero somewhere upstream.
     """
-    # Either end is NaN if any number is; two passes without a temporary array.
-    if math.isfinite(rows.min()) and math.isfinite(rows.max()):
-        return
-    i, j = (int(place) for place in np.argwhere(~np.isfinite(rows))[0])
+    # One pass without a temporary array: a sum is finite only if all its terms are.
+    with np.errstate(over="ignore", invalid="ignore"):
+        if math.isfinite(rows.sum()):
+            return
+    wrong = ~np.isfinite(rows)
+    if not wrong.any():
+        return  # the sum alone was too large
+    i, j = divmod(int(wrong.argmax()), rows.shape[1])
     message = f"rows must be finite, got {rows[i, j]} at row {i}, label {j}"
     raise Refusal("not_finite", message, rows=len(rows), row=i, label=j)
 

@@ -18,8 +18,8 @@ from tightset.service.app import app_of
 from tightset.service.room import Room, log
 from tightset.service.settings import Settings
 
-# After the port is closed, for requests on connections that it had still let in.
-_LINGER = 0.2
+# After the port is closed: for all connections, and at most, for those that have not asked anything yet.
+_LINGER, _LINGER_FIRST = 0.2, 3.0
 
 _KEEP_ALIVE = 75
 
@@ -80,7 +80,11 @@ def _work(room: Room, listener: socket.socket) -> int:
         ws="none",
     )
     server = _Server(config, room)
+    # uvicorn ends by sending itself the signal that it was ended by, to whoever listened before.
+    for sig in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(sig, lambda *_: None if server.started else sys.exit(0))
     server.run(sockets=[listener])
+    log.info("ended")
     return 0 if server.started else 1
 
 
@@ -120,7 +124,13 @@ class _Server(uvicorn.Server):
         for copy in self._copies:
             await self._take_queued(copy)
             copy.close()
+        # uvicorn closes connections that are idle. One that was let in last may have a request under way.
         await asyncio.sleep(_LINGER)
+        deadline = time.monotonic() + _LINGER_FIRST - _LINGER
+        while time.monotonic() < deadline and any(
+            getattr(each, "cycle", None) is None for each in self.server_state.connections
+        ):
+            await asyncio.sleep(0.02)
         await super().shutdown(sockets)
 
     async def _take_queued(self, listener: socket.socket) -> None:
@@ -187,8 +197,6 @@ class _Crew:
             return
         code = 1
         try:
-            for sig in (signal.SIGTERM, signal.SIGINT):
-                signal.signal(sig, signal.SIG_DFL)
             signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until the server listens to it
             self._room.measures.become(worker)
             code = _work(self._room, self._listener)

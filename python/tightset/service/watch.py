@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import numpy as np
@@ -14,8 +13,6 @@ from tightset.predictor import Predictor
 from tightset.service.models import Model
 from tightset.service.settings import Settings
 from tightset.sets import PredictionSets
-
-_POINTS = 240
 
 
 class Watch:
@@ -38,7 +35,6 @@ class Watch:
         self.monitor: CoverageMonitor | None = None
         self.adaptive: AdaptiveAlpha | None = None
         self._history: list[list[float | None]] = []
-        self._stride = self._next = 1
         predictor = model.predictor
         if predictor.calibration_scores is None:
             self.off = "the file has no score table: calibrate with --score-table"
@@ -90,17 +86,13 @@ class Watch:
             self.adaptive.update(logits, labels, row_ids=row_ids)
         self.labelled += len(labels)
         self.covered += int(np.count_nonzero(covered))
-        if self.labelled >= self._next:
-            self._note()
+        # Points that are a twentieth apart, on the logarithmic axis that they are drawn on.
+        if not self._history or self.labelled >= 1.05 * (self._history[-1][0] or 0):
+            self._history.append(self._point())
 
-    def _note(self) -> None:
+    def _point(self) -> list[float | None]:
         lower, upper = self.band or (None, None)
-        self._history.append([self.labelled, self.coverage, lower, upper, time.time()])
-        if len(self._history) >= _POINTS:
-            # Half of the points, twice as far apart: the whole past in bounded room.
-            del self._history[1:-1:2]
-            self._stride *= 2
-        self._next = self.labelled + self._stride
+        return [self.labelled, self.coverage, lower, upper]
 
     def described(self) -> dict[str, Any]:
         """Return what the page and ``/v1/models`` show; what is infinite is None."""
@@ -115,7 +107,7 @@ class Watch:
             "alarmed_at": None,
             "evidence": None,
             "off": self.off,
-            "history": self._history,
+            "history": [*self._history, self._point()] if self.labelled else [],
         }
         if self.monitor is not None:
             found["alarm"] = bool(self.monitor.alarm)
@@ -131,7 +123,6 @@ class Watch:
             "labelled": self.labelled,
             "covered": self.covered,
             "history": self._history,
-            "stride": self._stride,
             "monitor": None if self.monitor is None else self.monitor.state(),
             "adaptive": None if self.adaptive is None else self.adaptive.state(),
         }
@@ -146,8 +137,6 @@ class Watch:
             self.adaptive = AdaptiveAlpha.from_state(predictor, adaptive)
         self.labelled, self.covered = int(state["labelled"]), int(state["covered"])
         self._history = [list(point) for point in state["history"]]
-        self._stride = int(state["stride"])
-        self._next = self.labelled + 1
 
     def predict(self, logits: NDArray[Any], row_ids: NDArray[np.uint64] | None) -> PredictionSets:
         """Return sets at the alpha of now."""

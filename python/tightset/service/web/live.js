@@ -29,7 +29,7 @@ function count(n) {
 function duration(seconds) {
   if (seconds === null || seconds === undefined) return "–";
   if (seconds < 1e-3) return `${Math.round(1e6 * seconds)} µs`;
-  return seconds < 1 ? `${(1e3 * seconds).toPrecision(2)} ms` : `${seconds.toPrecision(2)} s`;
+  return seconds < 1 ? `${Number((1e3 * seconds).toPrecision(2))} ms` : `${Number(seconds.toPrecision(2))} s`;
 }
 function span(seconds) {
   if (seconds < 90) return `${Math.round(seconds)} s`;
@@ -108,7 +108,7 @@ function drawSizes(model) {
   const names = ends.map((end, i) => (i && end - ends[i - 1] > 1 ? `${ends[i - 1] + 1}–${end}` : `${end}`));
   names.push(`> ${ends[ends.length - 1]}`);
   let last = counts.length - 1;
-  while (last > 4 && !counts[last]) last -= 1;
+  while (last > Math.min(4, model.n_labels) && !counts[last]) last -= 1;
   const shown = counts.slice(0, last + 1).map((c) => c / model.rows);
   const step = [0.01, 0.02, 0.05, 0.1, 0.2, 0.25].find((s) => Math.max(...shown) / s <= 5) ?? 0.25;
   const top = step * Math.max(1, Math.ceil(Math.max(...shown) / step - 1e-9));
@@ -164,7 +164,7 @@ function drawLatency(state) {
     svg.append(drawn("path", { class: name, d: d + path(part) }));
   }
   const end = points[points.length - 1];
-  for (let m = minutes; m >= 0; m -= 1) {
+  for (let m = box.clientWidth < 420 ? 4 : minutes; m >= 0; m -= box.clientWidth < 420 ? 2 : 1) {
     const anchor = m === minutes ? "start" : m === 0 ? "end" : "middle";
     svg.append(drawn("text", { x: x(1 - m / minutes), y: height - bottom + 18, "text-anchor": anchor }, m ? `−${m} min` : "now"));
   }
@@ -174,15 +174,10 @@ function drawLatency(state) {
 
 function drawRefusals(state) {
   if (!state.refusals.length) return show($("refusals"), nothing("None."));
-  const body = element("tbody");
-  for (const r of state.refusals.slice(0, 8)) {
-    body.append(element("tr", {},
-      element("td", {}, span(Math.max(0, state.now - r.at))),
-      element("td", { class: "code" }, `${r.status} ${r.code}`),
-      element("td", { class: "message" }, r.message)));
-  }
-  const head = element("tr", {}, element("th", {}, "ago"), element("th", {}, "code"), element("th", {}, "what"));
-  show($("refusals"), element("table", {}, element("thead", {}, head), body));
+  const items = state.refusals.slice(0, 6).map((r) => element("li", {},
+    element("b", {}, `${r.status} ${r.code}`), element("span", {}, `${span(Math.max(0, state.now - r.at))} ago`),
+    element("p", {}, r.message)));
+  show($("refusals"), element("ul", { class: "refusals" }, ...items));
 }
 
 function fact(name, value, note = "") {
