@@ -176,6 +176,7 @@ def terminated(service, requests, seconds, *, reconnect):
                 try:
                     status, head, body = connection.ask(request)
                 except OSError as error:
+                    connection.close()
                     dropped.append(f"{error!r} after {answered[place]} answers")
                     return
                 if status != 200:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import mmap
 import os
 import re
 import time
@@ -57,6 +58,7 @@ class Room:
         self.refusals = RefusalLog()
         self.started_at = time.time()
         self.is_draining = False
+        self._ends = mmap.mmap(-1, 1)  # shared by all workers
         self._saved: object = None
         self._pool: ThreadPoolExecutor | None = None
 
@@ -67,6 +69,14 @@ class Room:
         self._pool = ThreadPoolExecutor(1, "tightset-rows")
         self._learning = asyncio.Lock()
         self.pulse = Pulse(self.measures, self.names)
+
+    def end_all(self) -> None:
+        """Let all workers know that this is the end of the service, not of one of them."""
+        self._ends[0] = 1
+
+    def is_last(self) -> bool:
+        """Return whether no other worker will go on."""
+        return self.settings.workers == 1 or self._ends[0] == 1
 
     async def run(self, n_bytes: int, work: Callable[[], _T]) -> _T:
         """Return what `work` returns, out of the way of other requests if it is large."""

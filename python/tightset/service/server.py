@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import logging
 import os
 import signal
 import socket
+import struct
 import sys
 import time
 from types import FrameType
@@ -22,6 +24,8 @@ from tightset.service.settings import Settings
 _LINGER, _LINGER_FIRST = 0.2, 3.0
 
 _KEEP_ALIVE = 75
+
+_SO_ATTACH_FILTER = 26
 
 
 def serve(settings: Settings) -> int:
@@ -118,6 +122,9 @@ class _Server(uvicorn.Server):
             self._room.settings.drain,
         )
         await asyncio.sleep(self._room.settings.drain)
+        if self._room.is_last():
+            for copy in self._copies:
+                _stop_handshakes(copy)
         for server in self.servers:
             server.close()
         await asyncio.sleep(0)
@@ -151,6 +158,22 @@ class _Server(uvicorn.Server):
         return self.config.http_protocol_class(  # type: ignore[call-arg]
             config=self.config, server_state=self.server_state, app_state=self.lifespan.state
         )
+
+
+def _stop_handshakes(listener: socket.socket) -> None:
+    """Have the kernel ignore new connections to a socket, so that none is completed and then reset.
+
+    A client tries again after a second, and is refused or goes to another server. Without this (it is for
+    Linux) a connection that is completed between the last accept and the close is lost.
+    """
+    if not sys.platform.startswith("linux"):
+        return
+    drop_all = ctypes.create_string_buffer(struct.pack("HBBI", 0x06, 0, 0, 0))  # BPF: return 0 bytes
+    program = struct.pack("HL", 1, ctypes.addressof(drop_all))
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, program)
+    except OSError as error:
+        log.warning("connections made at the very end may be reset: %s", error)
 
 
 class _Crew:
@@ -209,6 +232,7 @@ class _Crew:
     def _end(self, *_: object) -> None:
         if not self._ends:
             self._ends = True
+            self._room.end_all()
             self._listener.close()
         self._tell(signal.SIGTERM)
 
