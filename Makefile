@@ -8,8 +8,8 @@ TIMED := --benchmark-enable --benchmark-only --benchmark-quiet -q -o addopts="-r
 SOURCES := Cargo.toml Cargo.lock pyproject.toml $(shell find src -name '*.rs')
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help run example readme test test-rust test-python test-slow test-browser test-debug test-fuzz test-miri
-.PHONY: test-peers lint format clean plot-sizes example-service audit coverage
+.PHONY: help run example readme test test-rust test-python test-slow test-browser test-load test-debug test-fuzz
+.PHONY: test-miri test-peers lint format clean plot-sizes example-service audit coverage
 .PHONY: bench bench-calls bench-peers bench-compare bench-plot bench-readme bench-kernels
 .DEFAULT_GOAL := help
 
@@ -42,8 +42,15 @@ test-python: $(VENV)/built ## test the package
 test-slow: $(VENV)/built ## run the long statistical tests, and those that take much memory
 	$(BIN)/python -m pytest -n 2 -m slow
 
-test-browser: $(VENV)/built ## test the report in Chromium, of the system or of `.venv/bin/playwright install chromium`
+test-browser: $(VENV)/built ## test the report and the live page in Chromium, of the system or of `.venv/bin/playwright install chromium`
 	TIGHTSET_BROWSER=required $(BIN)/python -m pytest -m browser
+
+LOAD_SECONDS ?= 600
+test-load: $(VENV)/ready ## ask the service for ten minutes (LOAD_SECONDS), then in bad ways; writes benches/load.md
+	$(BIN)/maturin develop --release --quiet
+	@rm -f $(VENV)/built # the next test builds its own again
+	$(BIN)/python benches/load.py --seconds $(LOAD_SECONDS) --write benches/load.md
+	$(BIN)/python -m pytest tests/test_service_schema.py -m slow
 
 test-debug: ## test the core without optimisation: every overflow and assertion is checked as written
 	cargo test --quiet --profile unoptimised

@@ -23,7 +23,10 @@ MODULES = [
     *(m.name for m in pkgutil.walk_packages(ts.__path__, "tightset.") if m.name not in ELSEWHERE),
 ]
 ROOT = Path(__file__).parent.parent
-PAGES = [ROOT / "README.md", *(ROOT / "docs" / name for name in ("integrations.md", "scale.md"))]
+PAGES = [
+    ROOT / "README.md",
+    *(ROOT / "docs" / name for name in ("integrations.md", "scale.md", "service.md")),
+]
 
 
 @pytest.fixture(autouse=True)

@@ -44,7 +44,7 @@ function headers(more = {}) {
 // Axes. Drawings are as wide as their box, so that text has one size on every screen.
 function frame(box, low, high, marks, format, height = 210) {
   const width = Math.max(260, box.clientWidth);
-  const left = 46, right = 12, top = 12, bottom = 26;
+  const left = 52, right = 12, top = 12, bottom = 26;
   const svg = drawn("svg", { viewBox: `0 0 ${width} ${height}`, role: "img" });
   const y = (value) => top + (height - top - bottom) * (1 - (value - low) / (high - low));
   for (const mark of marks) {
@@ -79,7 +79,8 @@ function drawCoverage(model) {
   const axes = frame(box, low, 1, marks.filter((m) => m >= low - 1e-9), (m) => percent(m, 0), 230);
   const { svg, x, y, width, height, bottom } = axes;
   const most = Math.log10(Math.max(points[points.length - 1][0], 10));
-  const at = (n) => x(Math.log10(Math.max(n, 1)) / most);
+  const least = Math.min(Math.log10(points[0][0]), most - 1);
+  const at = (n) => x((Math.log10(n) - least) / (most - least));
   const inside = (v) => y(Math.min(1, Math.max(low, v)));
   const up = points.map((p) => [at(p[0]), inside(p[3])]);
   const down = points.map((p) => [at(p[0]), inside(p[2])]).reverse();
@@ -90,8 +91,11 @@ function drawCoverage(model) {
   const [endX, endY] = line[line.length - 1];
   svg.append(drawn("circle", { class: "tip", cx: endX, cy: endY, r: 5 }));
   for (let n = 1; Math.log10(n) <= most + 1e-9; n *= 10) {
-    const anchor = n === 1 ? "start" : at(n) > width - 40 ? "end" : "middle";
-    svg.append(drawn("text", { x: at(n), y: height - bottom + 18, "text-anchor": anchor }, n === 1 ? "1 label" : count(n)));
+    for (const m of most - least < 2 ? [n, 2 * n, 5 * n] : [n]) {
+      if (Math.log10(m) < least - 1e-9 || Math.log10(m) > most + 1e-9) continue;
+      const anchor = at(m) < x(0) + 20 ? "start" : at(m) > width - 40 ? "end" : "middle";
+      svg.append(drawn("text", { x: at(m), y: height - bottom + 18, "text-anchor": anchor }, m === 1 ? "1 label" : `${count(m)} labels`));
+    }
   }
   svg.setAttribute("aria-label", `Coverage ${percent(watch.coverage)} after ${watch.labelled} labels`);
   show(box, svg);
