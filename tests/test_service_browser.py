@@ -104,6 +104,17 @@ def test_live_page(page, service, width, scheme):
                     parseFloat(getComputedStyle(t).fontSize) * scale]
         })""",
     )
+    overlapping = page.eval_on_selector_all(
+        ".chart svg",
+        """all => all.flatMap(svg => {
+            const boxed = t => [t.textContent, t.getBoundingClientRect()];
+            const texts = [...svg.querySelectorAll("text")].map(boxed);
+            return texts.flatMap(([a, p], i) => texts.slice(i + 1).filter(([, q]) =>
+                p.left < q.right && q.left < p.right && p.top + 3 < q.bottom && q.top + 3 < p.bottom
+            ).map(([b]) => `${a} and ${b}`));
+        })""",
+    )
+    assert overlapping == []
     assert len(texts) > 15
     for text, *distances, size in texts:
         assert min(distances) > -3, text

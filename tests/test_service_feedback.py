@@ -62,6 +62,8 @@ def test_coverage_and_alarm_are_those_of_the_monitor(predictor, tmp_path):
         assert answer["alarm"] is True
         assert watched(service)["alarmed_at"] == expected.alarmed_at
         assert answer["coverage"] == expected.coverage
+        late = int(model.predict_set(bad).covers(labels)[-500:].sum())
+        assert watched(service)["recent"] == {"labels": 500, "coverage": late / 500}
         history = watched(service)["history"]
         assert [point[0] for point in history] == sorted(point[0] for point in history)
         assert history[-1][:2] == [1200, expected.coverage]

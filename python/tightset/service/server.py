@@ -223,6 +223,8 @@ class _Crew:
             signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until the server listens to it
             self._room.measures.become(worker)
             code = _work(self._room, self._listener)
+        except SystemExit as ended:  # by a signal, before there was anything to shut down
+            code = int(ended.code or 0)
         except BaseException:
             log.exception("worker %d failed", worker)
         finally:

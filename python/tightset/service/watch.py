@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,9 @@ from tightset.predictor import Predictor
 from tightset.service.models import Model
 from tightset.service.settings import Settings
 from tightset.sets import PredictionSets
+
+# Labels behind the coverage of late, which the page shows beside that of all.
+_RECENT = 500
 
 
 class Watch:
@@ -35,6 +39,7 @@ class Watch:
         self.monitor: CoverageMonitor | None = None
         self.adaptive: AdaptiveAlpha | None = None
         self._history: list[list[float | None]] = []
+        self._recent: deque[bool] = deque(maxlen=_RECENT)
         predictor = model.predictor
         if predictor.calibration_scores is None:
             self.off = "the file has no score table: calibrate with --score-table"
@@ -86,6 +91,7 @@ class Watch:
             self.adaptive.update(logits, labels, row_ids=row_ids)
         self.labelled += len(labels)
         self.covered += int(np.count_nonzero(covered))
+        self._recent.extend(covered.tolist())
         # Points that are a twentieth apart, on the logarithmic axis that they are drawn on.
         if not self._history or self.labelled >= 1.05 * (self._history[-1][0] or 0):
             self._history.append(self._point())
@@ -100,6 +106,10 @@ class Watch:
         found: dict[str, Any] = {
             "labelled": self.labelled,
             "coverage": self.coverage,
+            "recent": {
+                "labels": len(self._recent),
+                "coverage": sum(self._recent) / len(self._recent) if self._recent else None,
+            },
             "band": None if band is None else list(band),
             "alpha": self.alpha,
             "adapts": self.adaptive is not None,

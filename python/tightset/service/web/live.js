@@ -66,7 +66,7 @@ function drawCoverage(model) {
     return show(box, nothing("Feedback is off: it needs one worker."));
   }
   about.textContent = "Share of rows whose set, as it was sent, had the true label, and where it lies if rows are as in "
-    + `calibration${watch.off ? " (nine draws of ten)" : ""}. Dashed: ${percent(target, 0)}, what was asked for.`;
+    + `calibration${watch.off ? " (nine draws of ten)" : ""}. Dashed: ${percent(target, 0)}, what was asked for. Over labels so far.`;
   const points = watch.history.filter((p) => p[1] !== null);
   if (!points.length) return show(box, nothing("No labels yet. Send them to /v1/feedback with the request's id."));
   const late = points.slice(Math.floor(points.length / 8));
@@ -94,7 +94,7 @@ function drawCoverage(model) {
     for (const m of most - least < 2 ? [n, 2 * n, 5 * n] : [n]) {
       if (Math.log10(m) < least - 1e-9 || Math.log10(m) > most + 1e-9) continue;
       const anchor = at(m) < x(0) + 20 ? "start" : at(m) > width - 40 ? "end" : "middle";
-      svg.append(drawn("text", { x: at(m), y: height - bottom + 18, "text-anchor": anchor }, m === 1 ? "1 label" : `${count(m)} labels`));
+      svg.append(drawn("text", { x: at(m), y: height - bottom + 18, "text-anchor": anchor }, count(m)));
     }
   }
   svg.setAttribute("aria-label", `Coverage ${percent(watch.coverage)} after ${watch.labelled} labels`);
@@ -194,6 +194,7 @@ function drawFacts(state, model) {
   const watch = model.watch;
   const facts = [
     fact("coverage", watch ? percent(watch.coverage) : "–", watch ? `${count(watch.labelled)} labels` : "feedback is off"),
+    fact("of late", watch ? percent(watch.recent.coverage) : "–", watch ? `last ${count(watch.recent.labels)} labels` : ""),
     fact("asked for", percent(1 - model.alpha), `alpha ${model.alpha}`),
     fact("labels in a set", model.mean_size === null ? "–" : model.mean_size.toFixed(2), `of ${count(model.n_labels)}`),
     fact("rows", count(model.rows), `${count(rate("rows_per_second"))} a second`),
@@ -201,9 +202,9 @@ function drawFacts(state, model) {
     fact("latency", duration(state.latency.p50), `99 %: ${duration(state.latency.p99)}`),
   ];
   if (watch && watch.evidence !== null) {
-    facts.splice(1, 0, fact("evidence of loss", watch.evidence >= 1e4 ? watch.evidence.toExponential(1) : watch.evidence.toPrecision(2), `alarm ${watch.alarm ? "raised" : "not raised"}`));
+    facts.splice(2, 0, fact("evidence of loss", watch.evidence >= 1e4 ? watch.evidence.toExponential(1) : watch.evidence.toPrecision(2), `alarm ${watch.alarm ? "raised" : "not raised"}`));
   }
-  if (watch && watch.adapts) facts.push(fact("alpha now", watch.alpha.toPrecision(3), "follows the labels"));
+  if (watch && watch.adapts) facts.push(fact("alpha now", String(Number(watch.alpha.toPrecision(3))), "follows labels"));
   show($("facts"), ...facts);
 }
 
