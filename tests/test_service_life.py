@@ -128,6 +128,14 @@ def _workers(service, count):
     pytest.fail(f"there are {len(found)} workers")
 
 
+@pytest.mark.parametrize("seconds", [0.0, 0.01, 0.05])
+def test_workers_may_be_ended_as_they_begin(path, seconds):
+    service = Service(path, "--workers", 3)
+    time.sleep(seconds)
+    assert service.stop() == 0
+    assert not any("failed" in line or "Traceback" in line for line in service.log), service.log
+
+
 @pytest.mark.parametrize("way", ["file", "variable"])
 def test_token(path, tmp_path, way):
     if way == "file":

@@ -27,6 +27,8 @@ _KEEP_ALIVE = 75
 
 _SO_ATTACH_FILTER = 26
 
+_SIGNALS = {signal.SIGTERM, signal.SIGINT, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else [])}
+
 
 def serve(settings: Settings) -> int:
     """Serve until SIGTERM or SIGINT; return the exit code.
@@ -197,10 +199,7 @@ class _Crew:
             self._fork(worker)
         worst = 0
         while self._pids:
-            try:
-                pid, status = os.wait()
-            except InterruptedError:  # pragma: no cover - Python waits again by itself
-                continue
+            pid, status = os.wait()
             worker = self._pids.pop(pid)
             code = os.waitstatus_to_exitcode(status)
             if self._ends:
@@ -212,15 +211,21 @@ class _Crew:
         return worst
 
     def _fork(self, worker: int) -> None:
-        pid = os.fork()
+        # Held back until each side has its own handlers: those of the parent, run by the child, would end
+        # its siblings.
+        signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+        pid = 1 if self._ends else os.fork()
         if pid:
-            self._pids[pid] = worker
-            if self._ends:
-                os.kill(pid, signal.SIGTERM)
+            if not self._ends:
+                self._pids[pid] = worker
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
             return
         code = 1
         try:
+            for sig in (signal.SIGTERM, signal.SIGINT):
+                signal.signal(sig, lambda *_: sys.exit(0))
             signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until the server listens to it
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
             self._room.measures.become(worker)
             code = _work(self._room, self._listener)
         except SystemExit as ended:  # by a signal, before there was anything to shut down
