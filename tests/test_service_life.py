@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import os
 import signal
 import threading
@@ -15,6 +17,9 @@ from command_line import refusal
 from load_client import Connection, Service, request_bytes, serving
 from service_cases import ask, data, save
 from tightset.cli.serve import parse_models, serve
+from tightset.service.app import app_of
+from tightset.service.room import Room, log
+from tightset.service.settings import Settings
 
 
 @pytest.fixture
@@ -289,3 +294,58 @@ def test_large_requests_do_not_hold_up_small_ones(path):
         thread.join()
         assert answers == [200, 200, 200]
         assert small >= 3
+
+
+def test_clients_that_leave_are_no_faults(path):
+    with serving(path) as service:
+        request = request_bytes("POST", "/v1/predict", bytes(10**6), Content_Type="application/octet-stream")
+        for _ in range(5):
+            connection = Connection(service.port)
+            connection._socket.sendall(request[:300_000])
+            time.sleep(0.05)
+            connection.close()
+        assert ask(service, "/v1/predict", {"rows": [[1, 2, 3]]}).status == 200
+        metrics = ask(service, "/metrics").content.decode()
+        assert 'endpoint="predict",status="200"} 1' in metrics
+        assert 'status="5' not in metrics
+        assert "tightset_held_bytes 0" in metrics
+        assert not any("ERROR" in line or "Traceback" in line for line in service.log)
+
+
+@pytest.mark.parametrize("where", ["/v1/predict", "/v2/models/model/infer"])
+def test_faults_have_a_code_and_a_trace(path, where, monkeypatch, caplog):
+    room = Room(Settings(models={"model": str(path)}))
+    app = app_of(room)
+
+    def fail(*_, **__):
+        raise RuntimeError("a fault on purpose")
+
+    monkeypatch.setattr(room, "predict", fail)
+    monkeypatch.setattr(log, "propagate", True)
+    row = {"name": "logits", "shape": [1, 3], "datatype": "FP32", "data": [1, 2, 3]}
+    document = {"rows": [[1, 2, 3]]} if where.startswith("/v1") else {"inputs": [row]}
+    sent = []
+
+    async def receive():
+        return {"type": "http.request", "body": json.dumps(document).encode(), "more_body": False}
+
+    async def send(message):
+        sent.append(message)
+
+    scope = {
+        "type": "http",
+        "method": "POST",
+        "path": where,
+        "raw_path": where.encode(),
+        "root_path": "",
+        "query_string": b"",
+        "headers": [(b"content-type", b"application/json")],
+    }
+    asyncio.run(app(scope, receive, send))
+    assert sent[0]["status"] == 500
+    error = json.loads(sent[1]["body"])
+    assert (error["error"]["code"] if where.startswith("/v1") else error["code"]) == "internal"
+    assert "purpose" not in str(error)
+    assert "a fault on purpose" in caplog.text
+    assert room.measures.total("refused_requests", "internal") == 1
+    assert room.measures.total("requests", "predict" if where.startswith("/v1") else "infer", "500") == 1

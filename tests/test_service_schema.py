@@ -57,7 +57,7 @@ def run(service, examples):
 
 
 def test_requests_from_the_document(service):
-    assert run(service, 25) > 100
+    assert run(service, 15) > 100
     # Whatever came, it goes on answering.
     assert ask(service, "/v1/predict", {"rows": [[1, 2, 3]]}).status == 200
     metrics = ask(service, "/metrics").content.decode()
@@ -65,6 +65,7 @@ def test_requests_from_the_document(service):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(3600)
 def test_many_requests_from_the_document(service):
-    assert run(service, 1000) > 1000
+    assert run(service, 300) > 1000
     assert not re.search(r'status="5\d\d"', ask(service, "/metrics").content.decode())

@@ -9,6 +9,7 @@ from typing import Any
 
 from fastapi import FastAPI, Request, Response
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 
 from tightset._core import VERSION
 from tightset.service import page, v1, v2
@@ -81,11 +82,15 @@ def app_of(room: Room) -> Gate:
         return Response(room.measures.text(room.gauges()), media_type="text/plain; version=0.0.4")
 
     # Not by FastAPI's handlers, whose answers are not in the form of the Open Inference Protocol.
-    async def refused(request: Request, error: Any) -> Response:
-        return _Refused(room, error if isinstance(error, Refusal) else _of_http(error, request))
+    async def refused(request: Request, error: Exception) -> Response:
+        return _Refused(room, _refusal_of(error, request))
 
-    app.add_exception_handler(Refusal, refused)
-    app.add_exception_handler(HTTPException, refused)
+    async def gone(_: Request, __: Exception) -> Response:
+        return _Nothing()
+
+    for kind in (Refusal, HTTPException, Exception):
+        app.add_exception_handler(kind, refused)
+    app.add_exception_handler(ClientDisconnect, gone)
     if room.settings.token is not None:
         _declare_token(app)
     return Gate(app, room)
@@ -101,7 +106,18 @@ class _Refused(Response):
         await refuse(self._room, self._refusal, scope["path"], send)
 
 
-def _of_http(error: HTTPException, request: Request) -> Refusal:
+class _Nothing(Response):
+    """The answer to a client that has gone."""
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None: ...
+
+
+def _refusal_of(error: Exception, request: Request) -> Refusal:
+    if isinstance(error, Refusal):
+        return error
+    if not isinstance(error, HTTPException):
+        # The gate, to which it goes on, logs the trace.
+        return Refusal("internal", "something went wrong here")
     if error.status_code == 405:
         return Refusal("method_not_allowed", f"{request.method} is not for this path")
     if error.status_code == 404:

@@ -7,7 +7,6 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
 import orjson
-from starlette.requests import ClientDisconnect
 
 from tightset.service.auth import OPEN_PATHS, Token
 from tightset.service.refusals import Refusal
@@ -77,8 +76,6 @@ class Gate:
                 await refuse(room, Refusal("unauthorised", message), path, send_and_note)
                 return
             await self._inner(scope, receive, send_and_note)
-        except ClientDisconnect:
-            return  # nobody is there to be answered
         except Exception:
             log.exception("%s failed", path)
             if not status:
