@@ -9,7 +9,7 @@ SOURCES := Cargo.toml Cargo.lock pyproject.toml $(shell find src -name '*.rs')
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .PHONY: help run example readme test test-rust test-python test-slow test-browser test-load test-debug test-fuzz
-.PHONY: test-miri test-peers lint format clean plot-sizes example-service audit coverage
+.PHONY: docs test-miri test-peers lint format clean plot-sizes example-service audit coverage
 .PHONY: bench bench-calls bench-peers bench-compare bench-plot bench-readme bench-kernels
 .DEFAULT_GOAL := help
 
@@ -76,6 +76,13 @@ audit: $(VENV)/ready ## known vulnerabilities and licences of all dependencies; 
 coverage: $(VENV)/built ## branches of the Python layer and lines of the core; needs cargo install cargo-llvm-cov
 	$(BIN)/python -m pytest -q -n 2 --cov=tightset --cov-branch --cov-report=term-missing:skip-covered
 	cargo llvm-cov --summary-only --ignore-filename-regex 'src/(py|probe|reading)'
+
+docs: $(VENV)/built ## build the documentation site to build/docs, with every example run and every warning an error
+	$(BIN)/pip install --quiet --group docs
+	$(BIN)/python -m pytest -q -n 2 tests/test_docs.py
+	rm -rf build/docs docs/api/generated
+	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going --builder html docs build/docs
+	@echo "build/docs/index.html"
 
 test-peers: $(PEERS)/built ## compare with TorchCP, MAPIE, crepes and puncc in an environment of their own
 	$(PEERS)/bin/python -m pytest tests/peers -o addopts="-ra"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import doctest
 import importlib
 import inspect
@@ -23,9 +24,29 @@ MODULES = [
     *(m.name for m in pkgutil.walk_packages(ts.__path__, "tightset.") if m.name not in ELSEWHERE),
 ]
 ROOT = Path(__file__).parent.parent
+# Fences of blocks that run here; "python peers" needs the other libraries, and runs in tests/peers.
+BLOCK = re.compile(r"```(?:python|\{code-cell\} ipython3)\n(?::tags:.*\n\n?)?(.*?)```", re.DOTALL)
 PAGES = [
-    ROOT / "README.md",
-    *(ROOT / "docs" / name for name in ("integrations.md", "scale.md", "service.md")),
+    page
+    for page in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+    if BLOCK.search(page.read_text())
+]
+
+# Modules whose names users type.
+PUBLIC = [
+    "tightset",
+    "tightset.comparison",
+    "tightset.datasets",
+    "tightset.effects",
+    "tightset.evaluation",
+    "tightset.metrics",
+    "tightset.monitor",
+    "tightset.plot",
+    "tightset.report",
+    *(
+        f"tightset.integrations.{name}"
+        for name in ("crepes", "dask", "dense", "mapie", "puncc", "sklearn", "torchcp")
+    ),
 ]
 
 
@@ -44,7 +65,7 @@ def test_docstrings(name):
 
 
 def test_every_public_function_is_documented_with_an_example():
-    for module in (ts, ts.metrics, ts.plot, tightset.report):
+    for module in (ts, ts.metrics, ts.monitor, ts.plot, tightset.report):
         for name in module.__all__:
             item = getattr(module, name)
             if inspect.isfunction(item):
@@ -53,9 +74,28 @@ def test_every_public_function_is_documented_with_an_example():
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_pages(page):
-    """Blocks of a page run in one session; those that a peer is named for run in tests/peers."""
-    blocks = re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
-    assert blocks
+    """Blocks of a page run in one session."""
     session = {}
-    for block in blocks:
+    for block in BLOCK.findall(page.read_text()):
         exec(compile(block, str(page), "exec"), session)
+
+
+def test_the_pages_are_found():
+    assert {"README", "tutorial", "mathematics", "integrations", "scale"} <= {page.stem for page in PAGES}
+
+
+@pytest.mark.parametrize("module", PUBLIC)
+def test_the_reference_lists_every_public_name(module):
+    """Held to `__all__`; modules of other libraries are read as text, for those may not be installed."""
+    pages = "".join(page.read_text() for page in (ROOT / "docs" / "api").glob("*.md"))
+    listed = set()
+    for part in re.split(r"\.\. currentmodule:: ", pages)[1:]:
+        name, _, rest = part.partition("\n")
+        if name == module:
+            listed |= set(re.findall(r"^   (\w+)$", rest.partition("```")[0], re.MULTILINE))
+    source = ROOT / "python" / Path(*module.split("."))
+    text = (source / "__init__.py" if source.is_dir() else source.with_suffix(".py")).read_text()
+    public = set(ast.literal_eval(re.search(r"^__all__ = (\[.*?\])", text, re.DOTALL | re.MULTILINE)[1]))
+    if module == "tightset":
+        public -= {"__version__", *(name.removeprefix("tightset.") for name in PUBLIC)}
+    assert listed == public

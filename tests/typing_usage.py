@@ -32,6 +32,8 @@ assert_type(ts.metrics.coverage_by_entropy(sets, labels, logits, bins=4), tuple[
 assert_type(ts.metrics.coverage_by_scenario(sets, labels, logits)[0].coverage, float | None)
 assert_type(ts.metrics.coverage_by_size(sets, labels, 0.1, bins=[1, 5]).sscv, float | None)
 assert_type(ts.metrics.coverage_by_class(sets, labels, 0.1).coverage, NDArray[np.float64])
+assert_type(ts.monitor.CoverageMonitor(one).update(logits, labels).alarmed_at, int | None)
+assert_type(ts.monitor.AdaptiveAlpha(one).predict_set(logits), ts.PredictionSets)
 report = ts.metrics.report(sets, labels, logits, alpha=0.1, n_calibration=10, label_names=["a", "b", "c"])
 assert_type(report, ts.metrics.Report)
 assert_type(report.by_entropy, tuple[ts.metrics.Stratum, ...] | None)

@@ -15,6 +15,8 @@ from tightset.predictor import Predictor
 from tightset.recipes import as_recipe
 from tightset.scoring import label_scores, ranks
 
+__all__ = ["compare"]
+
 LEVELS = tuple(round(0.9 + 0.01 * i, 2) for i in range(10))
 """The levels of the paper: 0.90 to 0.99."""
 

@@ -15,6 +15,8 @@ from tightset.recipes import Recipe, Selection
 from tightset.scores import Entropy
 from tightset.scoring import all_scores, label_scores
 
+__all__ = ["Saturation", "SelectionEffect", "saturation", "selection_effect"]
+
 _REWEIGHTINGS = (None, Entropy(0.0), Entropy(0.1), Entropy(1.0))
 # More rows would not show more: what varies is the calibration.
 _MOST_TEST_ROWS = 1000

@@ -12,6 +12,8 @@ from tightset.metrics import Band, Stratum
 from tightset.scores import Scoring
 from tightset.selection_curve import SelectionCurve
 
+__all__ = ["Cell", "CurveLine", "Detail", "Evaluation", "curve_lines"]
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Cell:

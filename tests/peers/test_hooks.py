@@ -431,10 +431,11 @@ def test_docstrings(peer):
     assert not result.failed
 
 
-def test_the_page_on_integrations():
-    text = (Path(__file__).parents[2] / "docs" / "integrations.md").read_text()
+@pytest.mark.parametrize("page", ["integrations", "torch"])
+def test_pages(page):
+    text = (Path(__file__).parents[2] / "docs" / f"{page}.md").read_text()
     blocks = re.findall(r"```python peers\n(.*?)```", text, re.DOTALL)
     assert blocks
     session = {}
     for block in blocks:
-        exec(compile(block, "docs/integrations.md", "exec"), session)
+        exec(compile(block, page, "exec"), session)

@@ -19,6 +19,8 @@ from tightset.recipes import Recipe
 from tightset.sets import PredictionSets
 from tightset.streaming.calibration import STATE_BYTES, Calibration
 
+__all__ = ["calibrate", "predict_set"]
+
 dask: Any = _dask  # it says little about its types
 
 _MERGED_TOGETHER = 8
