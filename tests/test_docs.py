@@ -43,6 +43,7 @@ PUBLIC = [
     "tightset.monitor",
     "tightset.plot",
     "tightset.report",
+    "tightset.service",
     *(
         f"tightset.integrations.{name}"
         for name in ("crepes", "dask", "dense", "mapie", "puncc", "sklearn", "torchcp")
