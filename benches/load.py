@@ -24,6 +24,7 @@ from load_client import Connection, request_bytes, serving
 
 SERVER_CORE, OWN_CORE = 0, 1
 K, ROWS = 1000, 1024
+KEPT = Path(".benchmarks/load.json")
 NO_OP = request_bytes("GET", "/v2/health/live")
 
 
@@ -278,10 +279,9 @@ def as_page(report):
         lines.append(f"| p99 of the row above that of the no-op | {1e3 * more:.2f} ms | at most 3 ms |")
     if found := report.get("soak"):
         grown = found["resident_last"] / found["resident_first"] - 1
-        text = f"{found['requests']:,} requests, {len(found['errors'])} errors"
-        lines.append(
-            f"| {found['seconds']:g} s at half of that, {found['rate']:.0f} requests/s | {text} | no error |"
-        )
+        text = f"{found['requests']:,} requests of {ROWS} rows, {len(found['errors'])} errors"
+        what = f"{found['seconds']:g} s at half of what was found before, {found['rate']:.0f} requests/s"
+        lines.append(f"| {what} | {text} | no error |")
         text = f"p50 {1e3 * found['p50']:.1f} ms, p99 {1e3 * found['p99']:.1f} ms"
         lines.append(f"| latency in it, from when a request was due | {text} | |")
         last, most = found["resident_last"] / 2**20, found["resident_most"] / 2**20
@@ -308,10 +308,13 @@ def main():
     os.sched_setaffinity(0, {OWN_CORE})
     report = measured(given.parts or parts, given.seconds)
     sys.stdout.write(json.dumps(report, indent=2) + "\n")
-    page = as_page(report)
-    sys.stdout.write(page)
     if given.write:
-        Path(given.write).write_text(page)
+        # Parts that were left out keep the figures that they have.
+        KEPT.parent.mkdir(exist_ok=True)
+        report = {**(json.loads(KEPT.read_text()) if KEPT.exists() else {}), **report}
+        KEPT.write_text(json.dumps(report))
+        Path(given.write).write_text(as_page(report))
+    sys.stdout.write(as_page(report))
 
 
 if __name__ == "__main__":

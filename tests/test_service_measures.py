@@ -13,6 +13,7 @@ from load_client import serving
 from service_cases import BINARY, ask, data, save
 from tightset.service.gate import endpoint_of
 from tightset.service.measures import ENDPOINTS, Measures, quantile
+from tightset.service.refusals import STATUS
 
 
 def parsed(text):
@@ -119,6 +120,17 @@ def test_documented_names_are_those_that_there_are(tmp_path):
         ask(service, "/v1/feedback", {"request_id": asked, "labels": [1]})
         there |= set(re.findall(r"# TYPE (\S+)", ask(service, "/metrics").content.decode()))
     assert documented == there
+
+
+def test_documented_codes_are_those_that_there_are():
+    page = (Path(__file__).parent.parent / "docs" / "service.md").read_text()
+    table = page.partition("## What is refused")[2].partition("The library takes")[0]
+    documented = {
+        code: int(status)
+        for status, cell in re.findall(r"^\| (\d{3}) \| (.*) \|$", table, re.MULTILINE)
+        for code in re.findall(r"`([a-z_]+)`", cell)
+    }
+    assert documented == STATUS
 
 
 def _saved(folder):

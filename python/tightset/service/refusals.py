@@ -29,7 +29,6 @@ STATUS = {
     "shape_mismatch": 422,
     "internal": 500,
     "overloaded": 503,
-    "not_ready": 503,
 }
 """Every code and its HTTP status."""
 

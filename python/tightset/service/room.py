@@ -68,6 +68,7 @@ class Room:
         # Large requests go one after the other: each may use all threads of the core.
         self._pool = ThreadPoolExecutor(1, "tightset-rows")
         self._learning = asyncio.Lock()
+        self._reloading = asyncio.Lock()
         self.pulse = Pulse(self.measures, self.names)
 
     def end_all(self) -> None:
@@ -151,6 +152,10 @@ class Room:
 
     async def reload(self) -> None:
         """Read all files again; what cannot be served leaves the old model where it is."""
+        async with self._reloading:  # or an older reading could come in last
+            await self._reload()
+
+    async def _reload(self) -> None:
         loop = asyncio.get_running_loop()
         changed, failures = await loop.run_in_executor(None, self.models.read_again)
         if self.settings.takes_feedback:
