@@ -9,8 +9,8 @@ TIMED := --benchmark-enable --benchmark-only --benchmark-quiet -q -o addopts="-r
 SOURCES := Cargo.toml Cargo.lock pyproject.toml $(shell find src -name '*.rs')
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help run example readme test test-rust test-python test-slow test-browser test-debug test-fuzz test-miri
-.PHONY: docs test-peers test-engines lint format clean plot-sizes example-service audit coverage
+.PHONY: help run example readme test test-rust test-python test-slow test-browser test-load test-debug test-fuzz
+.PHONY: docs test-miri test-peers test-engines lint format clean plot-sizes example-service audit coverage
 .PHONY: wheel sdist release-check
 .PHONY: bench bench-calls bench-peers bench-compare bench-plot bench-readme bench-kernels
 .DEFAULT_GOAL := help
@@ -45,8 +45,15 @@ test-slow: $(VENV)/built ## run the long statistical tests, and those that take 
 	$(BIN)/python -m pytest -n 2 -m slow
 	cargo test --quiet --test allocation -- --ignored --nocapture
 
-test-browser: $(VENV)/built ## test the report in Chromium, of the system or of `.venv/bin/playwright install chromium`
+test-browser: $(VENV)/built ## test the report and the live page in Chromium, of the system or of `.venv/bin/playwright install chromium`
 	TIGHTSET_BROWSER=required $(BIN)/python -m pytest -m browser
+
+LOAD_SECONDS ?= 600
+test-load: $(VENV)/ready ## ask the service for ten minutes (LOAD_SECONDS), then in bad ways; writes benches/load.md
+	$(BIN)/maturin develop --release --quiet
+	@rm -f $(VENV)/built # the next test builds its own again
+	$(BIN)/python benches/load.py --seconds $(LOAD_SECONDS) --write benches/load.md
+	$(BIN)/python -m pytest tests/test_service_schema.py -m slow
 
 test-debug: ## test the core without optimisation: every overflow and assertion is checked as written
 	cargo test --quiet --profile unoptimised

@@ -14,12 +14,12 @@ import matplotlib as mpl
 
 mpl.use("svg")
 import matplotlib.pyplot as plt
-import numpy_forms
-from results import FOLDER
-from workloads import logits_and_labels
 
+import numpy_forms
 import tightset as ts
+from results import FOLDER
 from tightset import _core
+from workloads import logits_and_labels
 
 TARGET = Path(__file__).parent.parent / "docs" / "images" / "speed.svg"
 KEPT = FOLDER / "plot.json"

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy_forms
 import pytest
-from workloads import in_layout, title, workload
 
+import numpy_forms
 import tightset as ts
 from tightset import _core
+from workloads import in_layout, title, workload
 
 WORKLOADS = pytest.mark.parametrize("name", ["A", "B", "C"])
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy_forms
 import pytest
-from workloads import logits_and_labels, title, workload
 
+import numpy_forms
 import tightset as ts
 from tightset.recipes import as_recipe
+from workloads import logits_and_labels, title, workload
 
 ALPHA = 0.1
 # Plain APS makes large sets on A; at a lower temperature they have fewer than 20 labels.

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import os
+import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -30,3 +32,29 @@ def synthetic(rng, n, k, strength=3.0, dtype=np.float64):
     logits = rng.normal(size=(n, k)) + strength * np.eye(k)[labels]
     logits *= rng.gamma(2.0, 1.0, size=(n, 1))
     return logits.astype(dtype), labels
+
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+
+
+@pytest.fixture(scope="module")
+def browser():
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    with playwright.sync_playwright() as running:
+        own = running.chromium.executable_path
+        path = next(filter(None, map(shutil.which, BROWSERS)), own if Path(own).exists() else None)
+        if path is None:
+            hint = "no Chromium here: install it, or run `playwright install --with-deps chromium`"
+            if os.environ.get("TIGHTSET_BROWSER") == "required":
+                pytest.fail(hint)
+            pytest.skip(hint)
+        # Chromium refuses its sandbox to root, as whom containers run tests.
+        args = ["--no-sandbox"] if hasattr(os, "geteuid") and os.geteuid() == 0 else []
+        found = running.chromium.launch(executable_path=path, args=args)
+        yield found
+        found.close()
+
+
+def rgb(colour):
+    """Return a hexadecimal colour as browsers tell it."""
+    return "rgb({}, {}, {})".format(*(int(colour[i : i + 2], 16) for i in (1, 3, 5)))

@@ -48,6 +48,7 @@ PUBLIC = [
     "tightset.plot",
     "tightset.report",
     "tightset.reweighted",
+    "tightset.service",
     "tightset.transforms",
     *(
         f"tightset.integrations.{name}"

@@ -3,37 +3,17 @@
 from __future__ import annotations
 
 import os
-import shutil
 from pathlib import Path
 
 import pytest
 
+from conftest import rgb
 from report_cases import hostile, real
 from tightset.plot import saturation
 from tightset.plot.theme import THEMES
 from tightset.report import Exhibit, write_report
 
-playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 pytestmark = pytest.mark.browser
-
-NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with playwright.sync_playwright() as running:
-        own = running.chromium.executable_path
-        path = next(filter(None, map(shutil.which, NAMES)), own if Path(own).exists() else None)
-        if path is None:
-            hint = "no Chromium here: install it, or run `playwright install --with-deps chromium`"
-            if os.environ.get("TIGHTSET_BROWSER") == "required":
-                pytest.fail(hint)
-            pytest.skip(hint)
-        # Chromium refuses its sandbox to root, as whom containers run tests.
-        args = ["--no-sandbox"] if hasattr(os, "geteuid") and os.geteuid() == 0 else []
-        found = running.chromium.launch(executable_path=path, args=args)
-        yield found
-        found.close()
 
 
 @pytest.fixture(scope="module")
@@ -71,10 +51,6 @@ def opened(request, browser, reports, width, scheme):
         target = Path(os.environ["TIGHTSET_SCREENSHOTS"])
         page.screenshot(path=target / f"{request.param}-{width}-{scheme}.png", full_page=True)
     context.close()
-
-
-def rgb(colour):
-    return "rgb({}, {}, {})".format(*(int(colour[i : i + 2], 16) for i in (1, 3, 5)))
 
 
 def test_page(opened, width, scheme):

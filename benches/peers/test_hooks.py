@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+
 from workloads import title, workload
 
 # What other libraries warn of is theirs.

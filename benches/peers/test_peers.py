@@ -9,11 +9,11 @@ APS of its own; it gets APS scores from NumPy, whose time is counted.
 from __future__ import annotations
 
 import numpy as np
-import numpy_forms
 import pytest
-from workloads import title, workload
 
+import numpy_forms
 import tightset as ts
+from workloads import title, workload
 
 # What other libraries warn of is theirs.
 pytestmark = pytest.mark.filterwarnings("ignore")

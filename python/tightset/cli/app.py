@@ -19,6 +19,7 @@ from tightset.cli.inspect import inspect
 from tightset.cli.optional import MissingPackageError
 from tightset.cli.predict import predict
 from tightset.cli.reproduce import reproduce
+from tightset.cli.serve import serve
 
 _REFUSED = 2
 _INTERRUPTED = 130
@@ -62,7 +63,7 @@ def _root(
     """
 
 
-for _command in (reproduce, compare, calibrate, predict, evaluate, inspect, bench):
+for _command in (reproduce, compare, calibrate, predict, evaluate, inspect, serve, bench):
     app.command()(_command)
 
 

@@ -1,0 +1,249 @@
+"""The state of a running service, in one place: models, counters, remembered rows, watches."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import mmap
+import os
+import re
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tightset.service.bodies import BodyReader
+from tightset.service.feedback import Memory, Sent, labels_of
+from tightset.service.measures import Measures
+from tightset.service.models import Model, Models
+from tightset.service.pulse import SECONDS, Pulse
+from tightset.service.refusals import Refusal, RefusalLog
+from tightset.service.settings import Settings
+from tightset.service.state_file import restore_state, save_state
+from tightset.service.watch import Watch
+from tightset.sets import PredictionSets
+from tightset.threads import set_num_threads
+
+log = logging.getLogger("tightset.service")
+
+_T = TypeVar("_T")
+
+# Bodies up to this size are answered where they arrive: a thread would cost more than their work.
+_INLINE = 2**17
+
+_REQUEST_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
+
+
+class Room:
+    """Everything that requests share.
+
+    Raises ValueError or OSError, naming the file, for models and states that cannot be served.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.limits = settings.limits
+        self.models = Models(settings.models, max_labels=settings.limits.labels)
+        self.names = list(settings.models)
+        self.measures = Measures(self.names, settings.workers)
+        self.memory = Memory(settings.limits) if settings.takes_feedback else None
+        self.watches = {m.name: Watch(m, settings) for m in self.models} if settings.takes_feedback else {}
+        if settings.state is not None:
+            for name in restore_state(settings.state, self.watches):
+                log.warning("%s: model %s has changed since, its watch begins anew", settings.state, name)
+        self.bodies = BodyReader(settings.limits)
+        self.refusals = RefusalLog()
+        self.started_at = time.time()
+        self.is_draining = False
+        self._ends = mmap.mmap(-1, 1)  # shared by all workers
+        self._saved: object = None
+        self._pool: ThreadPoolExecutor | None = None
+
+    def open(self) -> None:
+        """Make what a worker has for itself, after the fork."""
+        set_num_threads(self.settings.threads)
+        # Large requests go one after the other: each may use all threads of the core.
+        self._pool = ThreadPoolExecutor(1, "tightset-rows")
+        self._learning = asyncio.Lock()
+        self._reloading = asyncio.Lock()
+        self.pulse = Pulse(self.measures, self.names)
+
+    def end_all(self) -> None:
+        """Let all workers know that this is the end of the service, not of one of them."""
+        self._ends[0] = 1
+
+    def is_last(self) -> bool:
+        """Return whether no other worker will go on."""
+        return self.settings.workers == 1 or self._ends[0] == 1
+
+    async def run(self, n_bytes: int, work: Callable[[], _T]) -> _T:
+        """Return what `work` returns, out of the way of other requests if it is large."""
+        if n_bytes <= _INLINE:
+            return work()
+        return await asyncio.get_running_loop().run_in_executor(self._pool, work)
+
+    def request_id(self, given: str | None) -> str:
+        """Return the id that a client gave, if it can serve as one, or a new one."""
+        if given is None:
+            return os.urandom(12).hex()
+        if not _REQUEST_ID.fullmatch(given):
+            message = f"the request id must be up to 128 letters, digits and . _ : -, got {given[:80]!r}"
+            raise Refusal("invalid_request", message)
+        if self.memory is not None and given in self.memory:
+            message = f"the request id must be new, got {given!r}, whose rows wait for their labels"
+            raise Refusal("request_id_in_use", message)
+        return given
+
+    def predict(
+        self, model: Model, logits: NDArray[Any], row_ids: NDArray[np.uint64] | None, *, allow_empty: bool
+    ) -> tuple[PredictionSets, float]:
+        """Return the sets and the alpha they were made at."""
+        watch = self.watches.get(model.name)
+        try:
+            if watch is not None and watch.adaptive is not None and watch.model is model:
+                if not allow_empty:
+                    message = "allow_empty must be true where alpha adapts"
+                    raise Refusal("invalid_request", message, rows=len(logits))
+                return watch.predict(logits, row_ids), watch.alpha
+            sets = model.predictor.predict_set(logits, row_ids=row_ids, allow_empty=allow_empty)
+        except (ValueError, TypeError) as error:
+            raise Refusal("invalid_rows", str(error), rows=len(logits)) from error
+        return sets, model.predictor.alpha
+
+    def sent(
+        self,
+        request_id: str,
+        model: Model,
+        logits: NDArray[Any],
+        row_ids: NDArray[np.uint64] | None,
+        sets: PredictionSets,
+    ) -> None:
+        """Count sets and remember their rows."""
+        self.measures.sets(model.name, sets.sizes, model.predictor.n_labels)
+        if self.memory is not None:
+            self.memory.keep(request_id, model, logits, row_ids, sets)
+
+    async def learn(self, sent: Sent, given: Any) -> tuple[int, int]:
+        """Take in labels; return how many there were, and how many of the sets that were sent had them."""
+        # One after the other, in the order in which they came: alpha depends on it.
+        async with self._learning:
+            watch = self.watches[sent.model.name]
+            if watch.model is not sent.model:
+                message = (
+                    f"model {sent.model.name} has been replaced since: labels of the old one say nothing"
+                )
+                raise Refusal("model_replaced", message)
+            rows, labels = labels_of(given, sent)
+            covered = sent.sets[rows].covers(labels)
+            logits = sent.logits[rows]
+            row_ids = None if sent.row_ids is None else sent.row_ids[rows]
+            try:
+                await self.run(logits.nbytes, lambda: watch.learn(logits, labels, row_ids, covered))
+            except ValueError as error:
+                raise Refusal("invalid_labels", str(error), rows=len(rows)) from error
+            sent.waits[rows] = False
+        hits = int(np.count_nonzero(covered))
+        self.measures.add("feedback_labels", sent.model.name, "true", count=hits)
+        self.measures.add("feedback_labels", sent.model.name, "false", count=len(rows) - hits)
+        return len(rows), hits
+
+    async def reload(self) -> None:
+        """Read all files again; what cannot be served leaves the old model where it is."""
+        async with self._reloading:  # or an older reading could come in last
+            await self._reload()
+
+    async def _reload(self) -> None:
+        loop = asyncio.get_running_loop()
+        changed, failures = await loop.run_in_executor(None, self.models.read_again)
+        if self.settings.takes_feedback:
+            for name, model in list(changed.items()):
+                try:
+                    self.watches[name] = Watch(model, self.settings)
+                except ValueError as error:
+                    del changed[name]
+                    failures[name] = str(error)
+        self.models.exchange(changed, failures)
+        for name in self.names:
+            if name in failures:
+                log.error("reload: model %s stays as it was: %s", name, failures[name])
+                self.measures.add("reloads", "failed")
+            else:
+                word = "changed" if name in changed else "same"
+                log.info("reload: model %s, version %s, %s", name, self.models.find(name).version, word)
+                self.measures.add("reloads", word)
+
+    def save(self) -> None:
+        """Write the state file if labels have come since the last time."""
+        if self.settings.state is None:
+            return
+        now = [(watch.model.version, watch.labelled) for watch in self.watches.values()]
+        if now == self._saved:
+            return
+        try:
+            save_state(self.settings.state, self.watches)
+        except OSError as error:
+            log.error("the state could not be saved: %s", error)  # noqa: TRY400 - a full disk needs no trace
+            return
+        self._saved = now
+
+    async def beat(self) -> None:
+        """Sample the counters and save the state, again and again."""
+        saved_at = time.monotonic()
+        while True:
+            await asyncio.sleep(SECONDS)
+            self.pulse.sample()
+            if time.monotonic() - saved_at >= self.settings.state_seconds:
+                saved_at = time.monotonic()
+                self.save()
+
+    def close(self) -> None:
+        """Save and end the thread."""
+        self.save()
+        if self._pool is not None:
+            self._pool.shutdown()
+
+    def gauges(self) -> Iterator[tuple[str, str, dict[str, str], float]]:
+        """Return what is so at this moment, for Prometheus."""
+        yield "tightset_workers", "Processes that share the port.", {}, self.settings.workers
+        yield "tightset_started_seconds", "When the service started, Unix time.", {}, self.started_at
+        yield "tightset_held_bytes", "Bytes of bodies that this worker is reading.", {}, self.bodies.held
+        for model in self.models:
+            labels = {"model": model.name, "version": model.version}
+            about = "The models in service: labels, calibration rows and level as text."
+            facts = {
+                "alpha": f"{model.predictor.alpha:g}",
+                "n_labels": f"{model.predictor.n_labels}",
+                "n_calibration": f"{model.predictor.n_calibration}",
+            }
+            yield "tightset_model_info", about, {**labels, **facts}, 1.0
+        about = "Whether the last reload left the old model in place, because of the new file."
+        for name in self.names:
+            yield "tightset_model_stale", about, {"model": name}, float(name in self.models.failures)
+        if self.memory is None:
+            return
+        yield "tightset_remembered_requests", "Requests that wait for labels.", {}, len(self.memory)
+        yield "tightset_remembered_bytes", "Memory of the rows that wait for labels.", {}, self.memory.nbytes
+        watches = list(self.watches.items())
+        for name, watch in watches:
+            yield "tightset_alpha", "Level that sets are made at.", {"model": name}, watch.alpha
+        for name, watch in watches:
+            if watch.coverage is not None:
+                about = "Share of labelled rows whose set had the label."
+                yield "tightset_coverage", about, {"model": name}, watch.coverage
+        for name, watch in watches:
+            if watch.band is not None:
+                for end, value in zip(("lower", "upper"), watch.band, strict=True):
+                    about = "Where coverage lies if rows are as in calibration."
+                    yield "tightset_coverage_band", about, {"model": name, "end": end}, value
+        for name, watch in watches:
+            if watch.monitor is not None:
+                about = "Whether coverage has left what calibration promised."
+                yield "tightset_coverage_alarm", about, {"model": name}, float(bool(watch.monitor.alarm))
+        for name, watch in watches:
+            if watch.monitor is not None:
+                about = "Evidence against coverage as calibrated; the alarm is at 1 / level."
+                evidence = float(watch.monitor.evidence)
+                yield "tightset_coverage_evidence", about, {"model": name}, evidence
