@@ -63,9 +63,13 @@ impl<F: Float, R: Rows<F>> Rows<F> for &R {
 }
 
 /// Rows of `n_labels` side by side in `data`, as a group.
+#[inline(always)]
 pub(crate) fn lend<F>(data: &[F], n_labels: usize) -> [&[F]; GROUP] {
-    let rows = data.len() / n_labels;
-    std::array::from_fn(|i| &data[if i < rows { i * n_labels } else { 0 }..][..n_labels])
+    let mut rows = [&data[..n_labels]; GROUP];
+    for (place, row) in rows.iter_mut().zip(data.chunks_exact(n_labels)) {
+        *place = row;
+    }
+    rows
 }
 
 /// A dense row-major matrix in memory.

@@ -8,8 +8,11 @@
 //! one addition and one conversion a term; what it buys is that scalar and vector code, any block
 //! size, and the one-label and all-label forms of a score agree to the bit by construction.
 //!
-//! A term is `2^(scale (z - shift))` with `scale = beta log2(e)`, for a shift no smaller than the
+//! A term is `2^-(scale (shift - z))` with `scale = beta log2(e)`, for a shift no smaller than the
 //! logits it is used on, so that the largest terms are near 1 and keep their precision.
+//!
+//! The sums behind entropy are the exception: a row has one entropy, taken along its labels as they come,
+//! so a fixed order is enough and costs half as much (see [`unit_sums`]).
 
 use crate::float::Float;
 use crate::simd::instances;
@@ -113,17 +116,25 @@ pub(crate) fn is_before<const LEFT: bool, F: Float>(z: F, y: F) -> bool {
     if LEFT { z >= y } else { z > y }
 }
 
-/// One term: `2^(scale (z - shift))`, at most 1, and nothing below the type's floor or for NaN.
+/// How far a logit lies below the shift; `deepest` beyond that, above the shift and for NaN.
+///
+/// As patterns: the smaller of two unsigned integers, since negative numbers and NaN come after the others.
 #[inline(always)]
-pub(crate) fn term<F: Float>(z: F, shift: F, scale: F) -> F {
-    F::exp2(exponent(z, shift, scale))
+pub(crate) fn depth<F: Float>(z: F, shift: F, deepest: F) -> F {
+    let depth = shift - z;
+    if depth >= F::ZERO && depth < deepest { depth } else { deepest }
 }
 
-/// `scale (z - shift)`, kept between the floor and 0.
+/// The depth from which terms add nothing.
 #[inline(always)]
-pub(crate) fn exponent<F: Float>(z: F, shift: F, scale: F) -> F {
-    // In this order: -inf times a scale that underflowed to 0 is NaN, and NaN must end at the floor.
-    ((z - shift) * scale).larger(F::EXPONENT_FLOOR).smaller(F::ZERO)
+pub(crate) fn deepest<F: Float>(scale: F) -> F {
+    F::DEEPEST.over(scale)
+}
+
+/// One term: `2^-(scale (shift - z))`, at most 1, and nothing for what is deepest.
+#[inline(always)]
+pub(crate) fn term<F: Float>(z: F, shift: F, scale: F) -> F {
+    F::exp2(depth(z, shift, deepest(scale)), scale)
 }
 
 /// The integer multiple of the quantum that one term adds to a sum.
@@ -170,13 +181,52 @@ pub(crate) fn split_higher<F: Float>(part: &[F], y: F, max: F, shift: F, scale: 
     split_higher_plain(part, y, max, shift, scale)
 }
 
-/// The sums behind entropy. The one label at the top is left out of them: it is the term that is
-/// exactly 1 and 0.
+/// Sums behind entropy: over all labels but one at the top, relative to the second largest logit.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct UnitSums {
+    /// Sum of `e = exp(z - second)`.
+    pub(crate) exponentials: f64,
+    /// Sum of `e (second - z)`.
+    pub(crate) weighted: f64,
+}
+
+impl UnitSums {
+    /// From sums in which what lies above the shift, the second largest logit, counts as nothing. When two
+    /// labels share the maximum nothing does, and one of them is taken out.
+    #[inline(always)]
+    pub(crate) fn new(exponentials: f64, weighted: f64, gap: f64) -> Self {
+        Self { exponentials: if gap == 0.0 { exponentials - 1.0 } else { exponentials }, weighted }
+    }
+}
+
+/// Up to this many labels the sums behind entropy have one lane. Rows are then summed side by side (see
+/// [`crate::group`]), where a row has one lane by nature.
+pub(crate) const FEW_LABELS: usize = 128;
+/// Terms that a lane adds in the computing type before it widens the sum: widening each would take a third
+/// of the time, and seven roundings of float32 are not more than the terms' own.
+pub(crate) const RUN: usize = 8;
+
+/// The sums behind entropy, in a fixed order: label `i` belongs to lane `i % n` of 16 lanes, or of one where
+/// labels are few; a lane adds its terms in runs of eight, the runs in float64; and the lanes are added in
+/// halves.
 #[inline(always)]
-pub(crate) fn unit_sums<F: Float>(row: &[F], shift: F) -> UnitSums {
-    by_vectors!(row, unit_sums(shift) => |sums| UnitSums::new::<F>(sums.0, sums.1));
-    let (exponentials, weighted) = unit_sums_plain(row, shift);
-    UnitSums::new::<F>(exponentials, weighted)
+pub(crate) fn unit_sums<F: Float>(row: &[F], shift: F) -> (f64, f64) {
+    if row.len() <= FEW_LABELS {
+        return unit_sums_few(row, shift);
+    }
+    by_vectors!(row, unit_sums(shift) => |sums| sums);
+    unit_sums_plain(row, shift)
+}
+
+/// The sum of lanes, in halves.
+#[inline(always)]
+pub(crate) fn in_halves(mut lanes: [f64; LANES]) -> f64 {
+    for half in [8, 4, 2, 1] {
+        for i in 0..half {
+            lanes[i] += lanes[i + half];
+        }
+    }
+    lanes[0]
 }
 
 instances! {
@@ -189,15 +239,19 @@ instances! {
     fn split_higher_plain<F: Float>(part: &[F], y: F, max: F, shift: F, scale: F) -> (i128, i128) = split_terms::<false, F>;
 }
 instances! {
-    pub(crate) fn unit_sums_plain<F: Float>(row: &[F], shift: F) -> (i128, i128) = unit_sums_body::<F>;
+    pub(crate) fn unit_sums_plain<F: Float>(row: &[F], shift: F) -> (f64, f64) = unit_sums_body::<F>;
 }
 instances! {
-    /// Sum of the squares of the exponentials, for Gini impurity; the top label's is left out.
+    fn unit_sums_few<F: Float>(row: &[F], shift: F) -> (f64, f64) = unit_sums_few_body::<F>;
+}
+instances! {
+    /// Sum of the squares of the exponentials, for Gini impurity; what lies above the shift counts as nothing.
     pub(crate) fn unit_squares<F: Float>(row: &[F], shift: F) -> f64 = unit_squares_body::<F>;
 }
 
 #[inline(always)]
 pub(crate) fn sum_terms_body<F: Float>(row: &[F], shift: F, scale: F) -> i128 {
+    let bottom = deepest(scale);
     let mut sum = 0;
     for block in row.chunks(BLOCK) {
         let mut lanes = Lanes::EMPTY;
@@ -207,7 +261,7 @@ pub(crate) fn sum_terms_body<F: Float>(row: &[F], shift: F, scale: F) -> i128 {
             // In two loops: the compiler then keeps the whole group in registers.
             let mut terms = [F::ZERO; LANES];
             for lane in 0..LANES {
-                terms[lane] = term(group[lane], shift, scale);
+                terms[lane] = F::exp2(depth(group[lane], shift, bottom), scale);
             }
             for lane in 0..LANES {
                 lanes.add(lane, terms[lane]);
@@ -227,6 +281,7 @@ pub(crate) fn split_terms<const LEFT: bool, F: Float>(
     shift: F,
     scale: F,
 ) -> (i128, i128) {
+    let bottom = deepest(scale);
     let (mut upper, mut all) = (0, 0);
     for block in part.chunks(BLOCK) {
         let (mut upper_lanes, mut all_lanes) = (Lanes::EMPTY, Lanes::EMPTY);
@@ -236,7 +291,7 @@ pub(crate) fn split_terms<const LEFT: bool, F: Float>(
             let mut terms = [F::ZERO; LANES];
             for lane in 0..LANES {
                 let reference = if is_before::<LEFT, F>(group[lane], y) { max } else { shift };
-                terms[lane] = term(group[lane], reference, scale);
+                terms[lane] = F::exp2(depth(group[lane], reference, bottom), scale);
             }
             for lane in 0..LANES {
                 let words = F::words(terms[lane]);
@@ -250,37 +305,52 @@ pub(crate) fn split_terms<const LEFT: bool, F: Float>(
     (upper, all - upper)
 }
 
-/// Sums over the whole row at beta = 1 with the second largest logit as the shift; the logits above
-/// it count as equal to it.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct UnitSums {
-    /// Sum of `e = exp(z - shift)`.
-    pub(crate) exponentials: f64,
-    /// Sum of `e (shift - z)`.
-    pub(crate) weighted: f64,
+#[inline(always)]
+fn unit_sums_body<F: Float>(row: &[F], shift: F) -> (f64, f64) {
+    let bottom = deepest(F::LOG2_E);
+    let (mut exponentials, mut weighted) = ([0.0; LANES], [0.0; LANES]);
+    for run in row.chunks(LANES * RUN) {
+        let (mut e_run, mut d_run) = ([F::ZERO; LANES], [F::ZERO; LANES]);
+        let (whole, rest) = run.as_chunks::<LANES>();
+        for group in whole {
+            for lane in 0..LANES {
+                let d = depth(group[lane], shift, bottom);
+                let e = F::exp2(d, F::LOG2_E);
+                e_run[lane] = e_run[lane] + e;
+                d_run[lane] = e.mul_add(d, d_run[lane]);
+            }
+        }
+        for (lane, &z) in rest.iter().enumerate() {
+            let d = depth(z, shift, bottom);
+            let e = F::exp2(d, F::LOG2_E);
+            e_run[lane] = e_run[lane] + e;
+            d_run[lane] = e.mul_add(d, d_run[lane]);
+        }
+        for lane in 0..LANES {
+            exponentials[lane] += e_run[lane].to_f64();
+            weighted[lane] += d_run[lane].to_f64();
+        }
+    }
+    (in_halves(exponentials), in_halves(weighted))
 }
 
 #[inline(always)]
-fn unit_sums_body<F: Float>(row: &[F], shift: F) -> (i128, i128) {
-    let (mut exponentials, mut weighted) = (0, 0);
-    for block in row.chunks(BLOCK) {
-        let (mut e_lanes, mut d_lanes) = (Lanes::EMPTY, Lanes::EMPTY);
-        let groups = Groups::of(block);
-        for g in 0..groups.count {
-            let group = groups.get(g);
-            let (mut terms, mut products) = ([F::ZERO; LANES], [F::ZERO; LANES]);
-            for lane in 0..LANES {
-                let t = exponent(group[lane], shift, F::LOG2_E);
-                terms[lane] = F::exp2(t);
-                products[lane] = terms[lane] * (F::ZERO - t);
-            }
-            for lane in 0..LANES {
-                e_lanes.add(lane, terms[lane]);
-                d_lanes.add(lane, products[lane]);
-            }
+fn unit_sums_few_body<F: Float>(row: &[F], shift: F) -> (f64, f64) {
+    let bottom = deepest(F::LOG2_E);
+    let (mut exponentials, mut weighted) = (0.0, 0.0);
+    for run in row.chunks(RUN) {
+        let (mut depths, mut terms) = ([F::ZERO; RUN], [F::ZERO; RUN]);
+        for (i, &z) in run.iter().enumerate() {
+            depths[i] = depth(z, shift, bottom);
+            terms[i] = F::exp2(depths[i], F::LOG2_E);
         }
-        exponentials += e_lanes.total::<F>(groups.count);
-        weighted += d_lanes.total::<F>(groups.count);
+        let (mut e_run, mut d_run) = (F::ZERO, F::ZERO);
+        for i in 0..RUN {
+            e_run = e_run + terms[i];
+            d_run = terms[i].mul_add(depths[i], d_run);
+        }
+        exponentials += e_run.to_f64();
+        weighted += d_run.to_f64();
     }
     (exponentials, weighted)
 }
@@ -300,24 +370,7 @@ fn unit_squares_body<F: Float>(row: &[F], shift: F) -> f64 {
         }
         squares += lanes.total::<F>(groups.count);
     }
-    F::sum_to_f64(squares - one::<F>())
-}
-
-/// The quanta of 1.
-#[inline(always)]
-pub(crate) fn one<F: Float>() -> i128 {
-    quanta::<F>(F::ZERO, F::ZERO, F::ZERO)
-}
-
-impl UnitSums {
-    /// From the sums over all labels, in quanta; the weights are in units of log 2.
-    #[inline(always)]
-    pub(crate) fn new<F: Float>(exponentials: i128, weighted: i128) -> Self {
-        Self {
-            exponentials: F::sum_to_f64(exponentials - one::<F>()),
-            weighted: F::sum_to_f64(weighted) * std::f64::consts::LN_2,
-        }
-    }
+    F::sum_to_f64(squares)
 }
 
 #[cfg(test)]
@@ -365,7 +418,8 @@ mod tests {
     #[test]
     fn values_no_row_should_hold_do_no_harm() {
         let row = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 0.0];
-        let sum = f64::sum_to_f64(sum_terms(&row, 0.0, 1.0));
-        assert!((0.0..=4.0).contains(&sum));
+        assert_eq!(f64::sum_to_f64(sum_terms(&row, 0.0, 1.0)), 1.0);
+        let narrow = row.map(|z| z as f32);
+        assert_eq!(f32::sum_to_f64(sum_terms(&narrow, 0.0, 1.0)), 1.0);
     }
 }
