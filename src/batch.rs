@@ -109,7 +109,7 @@ fn uncertainty_rows<F: Float, R: Rows<F>>(
         let group = rows.group(first, count, &mut scratch)?;
         let out = &mut out[first - start..][..count];
         if measure == Measure::Entropy {
-            let group = Group::new(group, count, &mut columns);
+            let group = Group::new(group, count, rows.ahead(first + count), &mut columns);
             let scans = group.scan(|i| rows.position(first + i))?;
             out.copy_from_slice(&group.entropies(&scans)[..count]);
             continue;
@@ -254,7 +254,8 @@ fn label_scores_rows<F: Float, R: Rows<F>>(
     let (mut scratch, mut columns) = (Vec::new(), Vec::new());
     for (first, count) in groups(rows, range) {
         let label = checked_labels(rows, first, &labels[first..first + count])?;
-        let group = Group::new(rows.group(first, count, &mut scratch)?, count, &mut columns);
+        let ahead = rows.ahead(first + count);
+        let group = Group::new(rows.group(first, count, &mut scratch)?, count, ahead, &mut columns);
         let position = |i| rows.position(first + i);
         group_label_scores(&group, first, position, label, candidates, *scale, randomness, |c, scores| {
             out[c][first - start..][..scores.len()].copy_from_slice(scores);

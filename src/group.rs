@@ -26,6 +26,8 @@ pub(crate) struct Group<'a, F> {
     pub(crate) rows: [&'a [F]; GROUP],
     pub(crate) count: usize,
     columns: &'a [[F; GROUP]],
+    /// What the next group will be read from, to be fetched meanwhile; may be empty.
+    ahead: &'a [F],
 }
 
 /// [`Scan`] of each row.
@@ -74,12 +76,17 @@ impl<F: Float> Places<F> {
 impl<'a, F: Float> Group<'a, F> {
     /// Takes the rows; `columns` is working space for transposing them.
     #[inline(always)]
-    pub(crate) fn new(rows: [&'a [F]; GROUP], count: usize, columns: &'a mut Vec<[F; GROUP]>) -> Self {
+    pub(crate) fn new(
+        rows: [&'a [F]; GROUP],
+        count: usize,
+        ahead: &'a [F],
+        columns: &'a mut Vec<[F; GROUP]>,
+    ) -> Self {
         let n_labels = rows[0].len();
         // What is there from the last group is written over.
         columns.resize(if n_labels <= FEW_LABELS { n_labels } else { 0 }, [F::ZERO; GROUP]);
         transpose(&rows, columns);
-        Self { rows, count, columns }
+        Self { rows, count, columns, ahead }
     }
 
     #[inline(always)]
@@ -150,13 +157,16 @@ impl<'a, F: Float> Group<'a, F> {
         let (mut exponentials, mut weighted) = ([0.0; GROUP], [0.0; GROUP]);
         if !self.is_transposed() {
             for i in 0..self.count {
-                (exponentials[i], weighted[i]) = unit_sums(self.rows[i], scans.second[i]);
+                let n = self.rows[i].len();
+                let ahead = self.ahead.get(i * n..(i + 1) * n).unwrap_or_default();
+                (exponentials[i], weighted[i]) = unit_sums(self.rows[i], scans.second[i], ahead);
             }
             return (exponentials, weighted);
         }
         #[cfg(target_arch = "x86_64")]
         if let Some(columns) = F::columns_as_f32(self.columns)
-            && let Some(sums) = x86_64::unit_sums_columns(columns, &narrowed(&scans.second))
+            && let Some(ahead) = F::as_f32(self.ahead)
+            && let Some(sums) = x86_64::unit_sums_columns(columns, &narrowed(&scans.second), ahead)
         {
             return sums;
         }
@@ -219,7 +229,7 @@ impl<'a, F: Float> Group<'a, F> {
         places
     }
 
-    /// [`label_masses`] of each row's label.
+    /// [`label_masses`] of each row's label, put into `lanes`.
     #[inline(always)]
     pub(crate) fn masses(
         &self,
@@ -227,16 +237,13 @@ impl<'a, F: Float> Group<'a, F> {
         scans: &Scans<F>,
         places: &Places<F>,
         sharpness: &SharpnessLanes<F>,
-    ) -> MassLanes<GROUP> {
-        let mut lanes = MassLanes {
-            beta: sharpness.beta,
-            rank: places.rank,
-            distance: each_lane!([0.0; GROUP], |i| scans.max[i].to_f64() - places.logit[i].to_f64()),
-            above: [0.0; GROUP],
-            below: [0.0; GROUP],
-            shift_distance: [0.0; GROUP],
-            lead: [0.0; GROUP],
-        };
+        lanes: &mut MassLanes<GROUP>,
+    ) {
+        lanes.beta = sharpness.beta;
+        lanes.rank = places.rank;
+        for i in 0..GROUP {
+            lanes.distance[i] = scans.max[i].to_f64() - places.logit[i].to_f64();
+        }
         if !self.is_transposed() {
             for i in 0..self.count {
                 let place = Place { logit: places.logit[i], rank: places.rank[i], next: places.next[i] };
@@ -247,7 +254,7 @@ impl<'a, F: Float> Group<'a, F> {
                 lanes.shift_distance[i] = masses.shift_distance;
                 lanes.lead[i] = masses.lead;
             }
-            return lanes;
+            return;
         }
         let shift = each_lane!([F::ZERO; GROUP], |i| {
             let shift = sharpness.get(i).shift_or(places.next[i], scans.max[i], places.logit[i]);
@@ -261,7 +268,6 @@ impl<'a, F: Float> Group<'a, F> {
             lanes.shift_distance[i] = scans.max[i].to_f64() - shift[i].to_f64();
             lanes.lead[i] = places.logit[i].to_f64() - shift[i].to_f64();
         }
-        lanes
     }
 
     /// Sums over the labels before each row's label (none for `Sums::Others`) and over the other ones.
@@ -419,7 +425,7 @@ mod tests {
         let k = data[0].len();
         let rows: [&[F]; GROUP] = std::array::from_fn(|i| data[i % data.len()].as_slice());
         let mut columns = Vec::new();
-        let group = Group::new(rows, data.len(), &mut columns);
+        let group = Group::new(rows, data.len(), &[], &mut columns);
         assert_eq!(group.is_transposed(), k <= FEW_LABELS);
         let scans = group.scan(|i| i).unwrap();
         let entropies = group.entropies(&scans);
@@ -429,8 +435,11 @@ mod tests {
         });
         let places = group.places(&scans, label);
         let sharpness = SharpnessLanes::<F>::new(&[1.0 / beta; GROUP], 1.0);
-        let masses =
-            [Sums::Split, Sums::Others].map(|kind| (kind, group.masses(kind, &scans, &places, &sharpness)));
+        let masses = [Sums::Split, Sums::Others].map(|kind| {
+            let mut masses = MassLanes::EMPTY;
+            group.masses(kind, &scans, &places, &sharpness, &mut masses);
+            (kind, masses)
+        });
         for i in 0..data.len() {
             let scan = Scan::of(rows[i], i).unwrap();
             assert_eq!(format!("{scan:?}"), format!("{:?}", scans.scan(i)));
@@ -485,7 +494,7 @@ mod tests {
             for (bad, expected) in [(nan, "column 2"), (none, "row 107")] {
                 let rows: [&[f64]; GROUP] =
                     std::array::from_fn(|i| if i == 7 { &bad } else { &good }.as_slice());
-                let error = Group::new(rows, 9, &mut columns).scan(|i| 100 + i).unwrap_err();
+                let error = Group::new(rows, 9, &[], &mut columns).scan(|i| 100 + i).unwrap_err();
                 assert!(error.to_string().contains(expected), "{error}");
             }
         }

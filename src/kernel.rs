@@ -89,7 +89,8 @@ pub(crate) fn group_label_scores<F: Float>(
     let entropies = if candidates.entropy { group.entropies(&scans) } else { [0.0; GROUP] };
     let places = group.places(&scans, label);
     let u = randomness.score_uniforms(first, group.count, &scans.words())?;
-    let mut shared: Option<(SumsKey, MassLanes<GROUP>)> = None;
+    let mut shared: Option<SumsKey> = None;
+    let mut masses = MassLanes::EMPTY;
     for &c in &candidates.order {
         let candidate = &candidates.list[c];
         let Scoring { score: name, reweight, temperature } = *candidate;
@@ -105,19 +106,17 @@ pub(crate) fn group_label_scores<F: Float>(
             scores
         } else {
             let key = sums_key(candidate);
-            let masses = match shared {
-                Some((known, masses)) if known == key => masses,
-                _ => {
-                    let sharpness = SharpnessLanes::new(&weight, temperature);
-                    if is_of_top(name) {
-                        let top = each_lane!([0; GROUP], |i| top_label(group.rows[i], scans.max[i]));
-                        group.masses(Sums::Split, &scans, &Places::of_top(top, &scans), &sharpness)
-                    } else {
-                        group.masses(sums_of(name), &scans, &places, &sharpness)
-                    }
+            if shared != Some(key) {
+                let sharpness = SharpnessLanes::new(&weight, temperature);
+                if is_of_top(name) {
+                    let top = each_lane!([0; GROUP], |i| top_label(group.rows[i], scans.max[i]));
+                    let places = Places::of_top(top, &scans);
+                    group.masses(Sums::Split, &scans, &places, &sharpness, &mut masses);
+                } else {
+                    group.masses(sums_of(name), &scans, &places, &sharpness, &mut masses);
                 }
-            };
-            shared = Some((key, masses));
+                shared = Some(key);
+            }
             score(name, scale, n_labels, &masses, &places.rank, &u)
         };
         // A label that cannot occur has no finite score.

@@ -50,7 +50,7 @@ impl<F: Float> Scan<F> {
     /// The sums behind entropy.
     #[inline(always)]
     fn unit_sums(&self, row: &[F]) -> UnitSums {
-        let (exponentials, weighted) = unit_sums(row, self.second);
+        let (exponentials, weighted) = unit_sums(row, self.second, &[]);
         UnitSums::new(exponentials, weighted, self.gap())
     }
 

@@ -32,6 +32,12 @@ pub trait Rows<F: Float>: Sync {
         scratch: &'a mut Vec<F>,
     ) -> Result<[&'a [F]; GROUP], Error>;
 
+    /// The memory that rows from `first` on, up to [`GROUP`] of them, will be lent from; empty where there is
+    /// no such thing.
+    fn ahead(&self, _first: usize) -> &[F] {
+        &[]
+    }
+
     /// The number by which errors name row `index`.
     fn position(&self, index: usize) -> usize {
         index
@@ -55,6 +61,10 @@ impl<F: Float, R: Rows<F>> Rows<F> for &R {
         scratch: &'a mut Vec<F>,
     ) -> Result<[&'a [F]; GROUP], Error> {
         (**self).group(first, count, scratch)
+    }
+
+    fn ahead(&self, first: usize) -> &[F] {
+        (**self).ahead(first)
     }
 
     fn position(&self, index: usize) -> usize {
@@ -112,6 +122,12 @@ impl<F: Float> Rows<F> for Matrix<'_, F> {
         _scratch: &'a mut Vec<F>,
     ) -> Result<[&'a [F]; GROUP], Error> {
         Ok(lend(&self.data[first * self.n_labels..][..count * self.n_labels], self.n_labels))
+    }
+
+    #[inline(always)]
+    fn ahead(&self, first: usize) -> &[F] {
+        let end = self.data.len().min((first + GROUP) * self.n_labels);
+        self.data.get(first * self.n_labels..end).unwrap_or_default()
     }
 }
 

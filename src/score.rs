@@ -75,6 +75,16 @@ impl From<Masses> for MassLanes<1> {
 }
 
 impl<const N: usize> MassLanes<N> {
+    pub(crate) const EMPTY: Self = Self {
+        beta: [0.0; N],
+        rank: [0; N],
+        distance: [0.0; N],
+        above: [0.0; N],
+        below: [0.0; N],
+        shift_distance: [0.0; N],
+        lead: [0.0; N],
+    };
+
     #[inline(always)]
     pub(crate) fn get(&self, i: usize) -> Masses {
         Masses {

@@ -208,13 +208,18 @@ pub(crate) const RUN: usize = 8;
 
 /// The sums behind entropy, in a fixed order: label `i` belongs to lane `i % n` of 16 lanes, or of one where
 /// labels are few; a lane adds its terms in runs of eight, the runs in float64; and the lanes are added in
-/// halves.
+/// halves. `ahead` is what will be read soon, fetched meanwhile.
 #[inline(always)]
-pub(crate) fn unit_sums<F: Float>(row: &[F], shift: F) -> (f64, f64) {
+pub(crate) fn unit_sums<F: Float>(row: &[F], shift: F, ahead: &[F]) -> (f64, f64) {
     if row.len() <= FEW_LABELS {
         return unit_sums_few(row, shift);
     }
-    by_vectors!(row, unit_sums(shift) => |sums| sums);
+    #[cfg(target_arch = "x86_64")]
+    if let (Some(narrow), Some(ahead)) = (F::as_f32(row), F::as_f32(ahead))
+        && let Some(sums) = crate::simd::x86_64::unit_sums(narrow, shift.to_f64() as f32, ahead)
+    {
+        return sums;
+    }
     unit_sums_plain(row, shift)
 }
 

@@ -274,8 +274,10 @@ impl<F: Float> Rows<F> for Table {
         count: usize,
         scratch: &'a mut Vec<F>,
     ) -> Result<[&'a [F]; GROUP], Error> {
-        let rows: [usize; GROUP] =
-            std::array::from_fn(|i| self.source_row(first + if i < count { i } else { 0 }));
+        let mut rows = [self.source_row(first); GROUP];
+        for i in 1..count {
+            rows[i] = self.source_row(first + i);
+        }
         if let Some(head) = self.lent(rows[0]) {
             let mut group = [head; GROUP];
             let mut all = true;
@@ -297,6 +299,19 @@ impl<F: Float> Rows<F> for Table {
             }
         }
         Ok(lend(scratch, self.n_labels))
+    }
+
+    #[inline(always)]
+    fn ahead(&self, first: usize) -> &[F] {
+        let side_by_side = self.row_stride == (self.n_labels * size_of::<F>()) as isize;
+        if self.selection.is_some() || first >= self.n_rows || !side_by_side {
+            return &[];
+        }
+        let rows = GROUP.min(self.n_rows - first);
+        self.lent(first).map_or(&[], |row: &[F]| {
+            // SAFETY: `rows` rows from `first` on, one after the other without gaps, each as the one lent.
+            unsafe { std::slice::from_raw_parts(row.as_ptr(), rows * self.n_labels) }
+        })
     }
 
     fn position(&self, index: usize) -> usize {

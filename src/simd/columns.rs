@@ -4,7 +4,7 @@
 //! A matrix of columns is K times sixteen values: label by label, a value for each row.
 #![allow(unsafe_code, reason = "vector loads and instructions of detected features")]
 
-use super::vector::{Vector, depth, exp2};
+use super::vector::{Vector, depth, exp2, fetch};
 use crate::float::Float;
 use crate::rows::GROUP;
 use crate::sum::{RUN, deepest};
@@ -81,7 +81,11 @@ pub(super) unsafe fn scan<V: Vector>(columns: &[[f32; GROUP]]) -> Scanned {
 /// # Safety
 /// The instruction set of V must be available.
 #[inline(always)]
-pub(super) unsafe fn unit_sums<V: Vector>(columns: &[[f32; GROUP]], shift: &Each<f32>) -> (Each<f64>, Each<f64>) {
+pub(super) unsafe fn unit_sums<V: Vector>(
+    columns: &[[f32; GROUP]],
+    shift: &Each<f32>,
+    ahead: &[f32],
+) -> (Each<f64>, Each<f64>) {
     let (mut exponentials, mut weighted) = ([0.0; GROUP], [0.0; GROUP]);
     for lane in (0..GROUP).step_by(V::LANES) {
         // SAFETY: as in `scan`.
@@ -89,9 +93,12 @@ pub(super) unsafe fn unit_sums<V: Vector>(columns: &[[f32; GROUP]], shift: &Each
             let shift = V::load(shift.as_ptr().add(lane)).add(V::splat(0.0));
             let (scale, bottom) = (V::splat(f32::LOG2_E), V::splat(deepest(f32::LOG2_E)));
             let (mut e_sums, mut d_sums) = (V::no_wide(), V::no_wide());
-            for run in columns.chunks(RUN) {
+            for (r, run) in columns.chunks(RUN).enumerate() {
                 let (mut e_run, mut d_run) = (V::splat(0.0), V::splat(0.0));
-                for column in run {
+                for (i, column) in run.iter().enumerate() {
+                    if lane == 0 {
+                        fetch::<true>(ahead, r * RUN + i);
+                    }
                     let d = depth(V::load(column.as_ptr().add(lane)), shift, bottom);
                     let e = exp2(d, scale, 1.0);
                     e_run = e_run.add(e);

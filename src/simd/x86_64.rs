@@ -61,7 +61,7 @@ dispatched! {
 }
 dispatched! {
     /// The sums behind [`crate::sum::unit_sums`] of a float32 row.
-    fn unit_sums(row: &[f32], shift: f32) -> (f64, f64) = vector::unit_sums;
+    fn unit_sums(row: &[f32], shift: f32, ahead: &[f32]) -> (f64, f64) = vector::unit_sums;
 }
 
 dispatched! {
@@ -87,7 +87,7 @@ dispatched! {
 }
 dispatched! {
     /// [`crate::sum::unit_sums`] across rows.
-    fn unit_sums_columns(columns: &[[f32; GROUP]], shift: &Each<f32>) -> (Each<f64>, Each<f64>) = columns::unit_sums;
+    fn unit_sums_columns(columns: &[[f32; GROUP]], shift: &Each<f32>, ahead: &[f32]) -> (Each<f64>, Each<f64>) = columns::unit_sums;
 }
 dispatched! {
     /// [`crate::masses::place`] across rows: labels before, and the next logit; `None` inside where logits tie.
@@ -153,7 +153,7 @@ mod tests {
                         let counted = vector::count_and_next::<V, false>(&row, y);
                         assert_eq!(counted, masses::count_and_next::<false, f32>(&row, y));
                     }
-                    assert_eq!(vector::unit_sums::<V>(&row, shift), sum::unit_sums_plain::<f32>(&row, shift));
+                    assert_eq!(vector::unit_sums::<V>(&row, shift, &[]), sum::unit_sums_plain::<f32>(&row, shift));
                 }
             });
         }
