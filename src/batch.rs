@@ -110,8 +110,8 @@ fn uncertainty_rows<F: Float, R: Rows<F>>(
         let out = &mut out[first - start..][..count];
         if measure == Measure::Entropy {
             let group = Group::new(group, count, rows.ahead(first + count), &mut columns);
-            let scans = group.scan(|i| rows.position(first + i))?;
-            out.copy_from_slice(&group.entropies(&scans)[..count]);
+            let scans = group.scan(true, |i| rows.position(first + i))?;
+            out.copy_from_slice(&scans.entropies()[..count]);
             continue;
         }
         for i in 0..count {

@@ -10,6 +10,8 @@
 use std::fmt::Debug;
 use std::ops::{Add, Mul, Sub};
 
+use crate::rows::Column;
+
 mod sealed {
     pub trait Sealed {}
     impl Sealed for f32 {}
@@ -56,10 +58,10 @@ pub trait Float:
     fn from_f32(value: f32) -> Self;
     /// The row as float32, if that is the type.
     fn as_f32(row: &[Self]) -> Option<&[f32]>;
-    /// The same of columns, a value for each of sixteen rows.
-    fn columns_as_f32(columns: &[[Self; 16]]) -> Option<&[[f32; 16]]>;
+    /// The same of columns, a value for each row of a group.
+    fn columns_as_f32(columns: &[Column<Self>]) -> Option<&[Column<f32>]>;
     /// The same of columns that are written.
-    fn columns_as_f32_mut(columns: &mut [[Self; 16]]) -> Option<&mut [[f32; 16]]>;
+    fn columns_as_f32_mut(columns: &mut [Column<Self>]) -> Option<&mut [Column<f32>]>;
     /// Exact widening.
     fn to_f64(self) -> f64;
     /// 32 bits that tell values apart: those of the float32 where the value is one, so that the float32
@@ -164,12 +166,12 @@ impl Float for f32 {
     }
 
     #[inline(always)]
-    fn columns_as_f32(columns: &[[Self; 16]]) -> Option<&[[f32; 16]]> {
+    fn columns_as_f32(columns: &[Column<Self>]) -> Option<&[Column<f32>]> {
         Some(columns)
     }
 
     #[inline(always)]
-    fn columns_as_f32_mut(columns: &mut [[Self; 16]]) -> Option<&mut [[f32; 16]]> {
+    fn columns_as_f32_mut(columns: &mut [Column<Self>]) -> Option<&mut [Column<f32>]> {
         Some(columns)
     }
 
@@ -307,12 +309,12 @@ impl Float for f64 {
     }
 
     #[inline(always)]
-    fn columns_as_f32(_columns: &[[Self; 16]]) -> Option<&[[f32; 16]]> {
+    fn columns_as_f32(_columns: &[Column<Self>]) -> Option<&[Column<f32>]> {
         None
     }
 
     #[inline(always)]
-    fn columns_as_f32_mut(_columns: &mut [[Self; 16]]) -> Option<&mut [[f32; 16]]> {
+    fn columns_as_f32_mut(_columns: &mut [Column<Self>]) -> Option<&mut [Column<f32>]> {
         None
     }
 

@@ -1,9 +1,9 @@
-//! Sixteen rows at a time: the fast twin of the one-row definitions in [`crate::row`] and
+//! A group of rows at a time: the fast twin of the one-row definitions in [`crate::row`] and
 //! [`crate::masses`].
 //!
 //! Two things make it fast. What is left of a row after its sums (entropy, weight, score) is a few dozen
-//! float64 operations, as much work as summing a hundred labels; done for sixteen rows in lanes it
-//! nearly vanishes. And for few labels the sums themselves run across rows, one lane a row, instead of
+//! float64 operations, as much work as summing a hundred labels; done for a group of rows in lanes
+//! it nearly vanishes. And for few labels the sums themselves run across rows, one lane a row, instead of
 //! along them, where most lanes would be empty. Sums are exact, so both ways give the same bits as the
 //! one-row forms; the tests below hold them to it.
 
@@ -11,34 +11,43 @@ use crate::error::Error;
 use crate::float::Float;
 use crate::masses::{Place, SharpnessLanes, Sums, label_masses, place_in};
 use crate::row::{Scan, check_row, entropy_of_sums};
-use crate::rows::GROUP;
+use crate::rows::{Column, GROUP};
 use crate::score::MassLanes;
 #[cfg(target_arch = "x86_64")]
 use crate::simd::x86_64;
-use crate::sum::{FEW_LABELS, LANES, Lanes, RUN, UnitSums, deepest, depth, each_lane, unit_sums};
-
-// A lane of a sum is a row of the group.
-const _: () = assert!(GROUP == LANES);
+use crate::sum::{FEW_LABELS, Lanes, RUN, UnitSums, deepest, depth, each_lane, unit_sums};
 
 /// Rows, and the same transposed when labels are few.
 #[derive(Debug)]
 pub(crate) struct Group<'a, F> {
     pub(crate) rows: [&'a [F]; GROUP],
     pub(crate) count: usize,
-    columns: &'a [[F; GROUP]],
+    columns: &'a [Column<F>],
     /// What the next group will be read from, to be fetched meanwhile; may be empty.
     ahead: &'a [F],
 }
 
-/// [`Scan`] of each row.
+/// [`Scan`] of each row, and where they are wanted its sums behind entropy.
 #[derive(Debug)]
+#[repr(align(64))]
 pub(crate) struct Scans<F> {
     pub(crate) max: [F; GROUP],
     pub(crate) second: [F; GROUP],
     bits: [u32; GROUP],
+    exponentials: [f64; GROUP],
+    weighted: [f64; GROUP],
 }
 
 impl<F: Float> Scans<F> {
+    /// [`crate::row::entropy`] of each row.
+    #[inline(always)]
+    pub(crate) fn entropies(&self) -> [f64; GROUP] {
+        each_lane!([0.0; GROUP], |i| {
+            let gap = self.max[i].to_f64() - self.second[i].to_f64();
+            entropy_of_sums(gap, &UnitSums::new(self.exponentials[i], self.weighted[i], gap))
+        })
+    }
+
     /// [`Scan::words`] of each row.
     #[inline(always)]
     pub(crate) fn words(&self) -> [[u64; GROUP]; 2] {
@@ -56,6 +65,7 @@ impl<F: Float> Scans<F> {
 
 /// [`Place`] of each row's label.
 #[derive(Debug)]
+#[repr(align(64))]
 pub(crate) struct Places<F> {
     label: [usize; GROUP],
     pub(crate) logit: [F; GROUP],
@@ -80,11 +90,11 @@ impl<'a, F: Float> Group<'a, F> {
         rows: [&'a [F]; GROUP],
         count: usize,
         ahead: &'a [F],
-        columns: &'a mut Vec<[F; GROUP]>,
+        columns: &'a mut Vec<Column<F>>,
     ) -> Self {
         let n_labels = rows[0].len();
         // What is there from the last group is written over.
-        columns.resize(if n_labels <= FEW_LABELS { n_labels } else { 0 }, [F::ZERO; GROUP]);
+        columns.resize(if n_labels <= FEW_LABELS { n_labels } else { 0 }, Column([F::ZERO; GROUP]));
         transpose(&rows, columns);
         Self { rows, count, columns, ahead }
     }
@@ -94,26 +104,43 @@ impl<'a, F: Float> Group<'a, F> {
         !self.columns.is_empty()
     }
 
-    /// [`Scan::of`] for each row.
+    /// [`Scan::of`] for each row, with the sums behind entropy if it is asked for.
     #[inline(always)]
-    pub(crate) fn scan(&self, position: impl Fn(usize) -> usize) -> Result<Scans<F>, Error> {
-        let mut scans =
-            Scans { max: [F::NEG_INFINITY; GROUP], second: [F::NEG_INFINITY; GROUP], bits: [0; GROUP] };
+    pub(crate) fn scan(
+        &self,
+        with_entropy: bool,
+        position: impl Fn(usize) -> usize,
+    ) -> Result<Scans<F>, Error> {
+        let mut scans = Scans {
+            max: [F::NEG_INFINITY; GROUP],
+            second: [F::NEG_INFINITY; GROUP],
+            bits: [0; GROUP],
+            exponentials: [0.0; GROUP],
+            weighted: [0.0; GROUP],
+        };
         if !self.is_transposed() {
             for i in 0..self.count {
-                let scan = Scan::of(self.rows[i], position(i))?;
+                let row = self.rows[i];
+                let scan = Scan::of(row, position(i))?;
                 (scans.max[i], scans.second[i], scans.bits[i]) = (scan.max, scan.second, scan.bits);
+                // While the row is in the nearest cache, and the next one is on its way there.
+                if with_entropy {
+                    let ahead = if i + 1 < self.count { self.rows[i + 1] } else { self.ahead };
+                    (scans.exponentials[i], scans.weighted[i]) = unit_sums(row, scan.second, ahead);
+                }
             }
             return Ok(scans);
         }
-        let poisoned = self.scan_columns(&mut scans);
-        if poisoned {
+        if self.scan_columns(&mut scans) {
             for i in 0..self.count {
                 check_row(self.rows[i], position(i))?;
                 if scans.max[i] == F::NEG_INFINITY {
                     return Err(Error::NoPossibleLabel { row: position(i) });
                 }
             }
+        }
+        if with_entropy {
+            self.sum_columns(&mut scans);
         }
         Ok(scans)
     }
@@ -131,7 +158,7 @@ impl<'a, F: Float> Group<'a, F> {
         let mut poison = [F::ZERO; GROUP];
         for column in self.columns {
             for lane in 0..GROUP {
-                let z = column[lane];
+                let z = column.0[lane];
                 poison[lane] = poison[lane] + z * F::ZERO; // NaN from NaN and infinities on
                 scans.second[lane] = scans.second[lane].larger(scans.max[lane].smaller(z));
                 scans.max[lane] = scans.max[lane].larger(z);
@@ -141,52 +168,33 @@ impl<'a, F: Float> Group<'a, F> {
         poison.iter().any(|p| *p != F::ZERO)
     }
 
-    /// [`crate::row::entropy`] of each row.
+    /// [`unit_sums`] of each row, from the columns.
     #[inline(always)]
-    pub(crate) fn entropies(&self, scans: &Scans<F>) -> [f64; GROUP] {
-        let (exponentials, weighted) = self.unit_sums(scans);
-        let gap = each_lane!([0.0; GROUP], |i| scans.max[i].to_f64() - scans.second[i].to_f64());
-        each_lane!([0.0; GROUP], |i| {
-            entropy_of_sums(gap[i], &UnitSums::new(exponentials[i], weighted[i], gap[i]))
-        })
-    }
-
-    /// [`unit_sums`] of each row.
-    #[inline(always)]
-    fn unit_sums(&self, scans: &Scans<F>) -> ([f64; GROUP], [f64; GROUP]) {
-        let (mut exponentials, mut weighted) = ([0.0; GROUP], [0.0; GROUP]);
-        if !self.is_transposed() {
-            for i in 0..self.count {
-                let n = self.rows[i].len();
-                let ahead = self.ahead.get(i * n..(i + 1) * n).unwrap_or_default();
-                (exponentials[i], weighted[i]) = unit_sums(self.rows[i], scans.second[i], ahead);
-            }
-            return (exponentials, weighted);
-        }
+    fn sum_columns(&self, scans: &mut Scans<F>) {
         #[cfg(target_arch = "x86_64")]
         if let Some(columns) = F::columns_as_f32(self.columns)
             && let Some(ahead) = F::as_f32(self.ahead)
             && let Some(sums) = x86_64::unit_sums_columns(columns, &narrowed(&scans.second), ahead)
         {
-            return sums;
+            (scans.exponentials, scans.weighted) = sums;
+            return;
         }
         let bottom = deepest(F::LOG2_E);
         for run in self.columns.chunks(RUN) {
             let (mut e_run, mut d_run) = ([F::ZERO; GROUP], [F::ZERO; GROUP]);
             for column in run {
                 for lane in 0..GROUP {
-                    let d = depth(column[lane], scans.second[lane], bottom);
+                    let d = depth(column.0[lane], scans.second[lane], bottom);
                     let e = F::exp2(d, F::LOG2_E);
                     e_run[lane] = e_run[lane] + e;
                     d_run[lane] = e.mul_add(d, d_run[lane]);
                 }
             }
             for lane in 0..GROUP {
-                exponentials[lane] += e_run[lane].to_f64();
-                weighted[lane] += d_run[lane].to_f64();
+                scans.exponentials[lane] += e_run[lane].to_f64();
+                scans.weighted[lane] += d_run[lane].to_f64();
             }
         }
-        (exponentials, weighted)
     }
 
     /// [`place_in`] of each row's label.
@@ -219,9 +227,9 @@ impl<'a, F: Float> Group<'a, F> {
         let mut count = [0_u32; GROUP];
         for (k, column) in self.columns.iter().enumerate() {
             for lane in 0..GROUP {
-                let before = is_before(column[lane], places.logit[lane], k as u32, label[lane]);
+                let before = is_before(column.0[lane], places.logit[lane], k as u32, label[lane]);
                 count[lane] += u32::from(before);
-                let z = if before | (k as u32 == label[lane]) { F::NEG_INFINITY } else { column[lane] };
+                let z = if before | (k as u32 == label[lane]) { F::NEG_INFINITY } else { column.0[lane] };
                 places.next[lane] = places.next[lane].larger(z);
             }
         }
@@ -317,11 +325,11 @@ impl<'a, F: Float> Group<'a, F> {
 
     /// Sum over all labels of each row, relative to a shift.
     #[inline(always)]
-    fn sum(&self, shift: &[F; GROUP], scale: &[F; GROUP], bottom: &[F; GROUP]) -> Lanes {
+    fn sum(&self, shift: &[F; GROUP], scale: &[F; GROUP], bottom: &[F; GROUP]) -> Lanes<GROUP> {
         let mut all = Lanes::EMPTY;
         for column in self.columns {
             let terms = each_lane!([F::ZERO; GROUP], |lane| {
-                F::exp2(depth(column[lane], shift[lane], bottom[lane]), scale[lane])
+                F::exp2(depth(column.0[lane], shift[lane], bottom[lane]), scale[lane])
             });
             for lane in 0..GROUP {
                 all.add_words(lane, F::words(terms[lane]), true);
@@ -340,15 +348,15 @@ impl<'a, F: Float> Group<'a, F> {
         shift: &[F; GROUP],
         scale: &[F; GROUP],
         bottom: &[F; GROUP],
-    ) -> (Lanes, Lanes) {
+    ) -> (Lanes<GROUP>, Lanes<GROUP>) {
         let label = narrow(places.label);
         let (mut upper, mut all) = (Lanes::EMPTY, Lanes::EMPTY);
         for (k, column) in self.columns.iter().enumerate() {
             let (mut terms, mut above) = ([F::ZERO; GROUP], [false; GROUP]);
             for lane in 0..GROUP {
-                above[lane] = is_before(column[lane], places.logit[lane], k as u32, label[lane]);
+                above[lane] = is_before(column.0[lane], places.logit[lane], k as u32, label[lane]);
                 let reference = if above[lane] { scans.max[lane] } else { shift[lane] };
-                terms[lane] = F::exp2(depth(column[lane], reference, bottom[lane]), scale[lane]);
+                terms[lane] = F::exp2(depth(column.0[lane], reference, bottom[lane]), scale[lane]);
             }
             for lane in 0..GROUP {
                 let words = F::words(terms[lane]);
@@ -362,7 +370,7 @@ impl<'a, F: Float> Group<'a, F> {
 
 /// Writes rows side by side, where there are columns.
 #[inline(always)]
-fn transpose<F: Float>(rows: &[&[F]; GROUP], columns: &mut [[F; GROUP]]) {
+fn transpose<F: Float>(rows: &[&[F]; GROUP], columns: &mut [Column<F>]) {
     #[cfg(target_arch = "x86_64")]
     if let Some(narrow) = F::columns_as_f32_mut(columns)
         && !narrow.is_empty()
@@ -377,7 +385,7 @@ fn transpose<F: Float>(rows: &[&[F]; GROUP], columns: &mut [[F; GROUP]]) {
     }
     for (lane, row) in rows.iter().enumerate() {
         for (column, &z) in columns.iter_mut().zip(*row) {
-            column[lane] = z;
+            column.0[lane] = z;
         }
     }
 }
@@ -427,8 +435,8 @@ mod tests {
         let mut columns = Vec::new();
         let group = Group::new(rows, data.len(), &[], &mut columns);
         assert_eq!(group.is_transposed(), k <= FEW_LABELS);
-        let scans = group.scan(|i| i).unwrap();
-        let entropies = group.entropies(&scans);
+        let scans = group.scan(true, |i| i).unwrap();
+        let entropies = scans.entropies();
         let label = std::array::from_fn(|i| {
             let wanted = picks[i] % k;
             if rows[i][wanted] > F::NEG_INFINITY { wanted } else { k - 1 }
@@ -494,7 +502,7 @@ mod tests {
             for (bad, expected) in [(nan, "column 2"), (none, "row 107")] {
                 let rows: [&[f64]; GROUP] =
                     std::array::from_fn(|i| if i == 7 { &bad } else { &good }.as_slice());
-                let error = Group::new(rows, 9, &[], &mut columns).scan(|i| 100 + i).unwrap_err();
+                let error = Group::new(rows, 9, &[], &mut columns).scan(true, |i| 100 + i).unwrap_err();
                 assert!(error.to_string().contains(expected), "{error}");
             }
         }

@@ -85,8 +85,8 @@ pub(crate) fn group_label_scores<F: Float>(
     mut each: impl FnMut(usize, &[f64]),
 ) -> Result<(), Error> {
     let n_labels = group.rows[0].len();
-    let scans = group.scan(position)?;
-    let entropies = if candidates.entropy { group.entropies(&scans) } else { [0.0; GROUP] };
+    let scans = group.scan(candidates.entropy, position)?;
+    let entropies = if candidates.entropy { scans.entropies() } else { [0.0; GROUP] };
     let places = group.places(&scans, label);
     let u = randomness.score_uniforms(first, group.count, &scans.words())?;
     let mut shared: Option<SumsKey> = None;
@@ -120,9 +120,12 @@ pub(crate) fn group_label_scores<F: Float>(
             score(name, scale, n_labels, &masses, &places.rank, &u)
         };
         // A label that cannot occur has no finite score.
-        each(c, &each_lane!([0.0; GROUP], |i| {
-            if places.logit[i] == F::NEG_INFINITY { f64::INFINITY } else { scores[i] }
-        })[..group.count]);
+        each(
+            c,
+            &each_lane!([0.0; GROUP], |i| {
+                if places.logit[i] == F::NEG_INFINITY { f64::INFINITY } else { scores[i] }
+            })[..group.count],
+        );
     }
     Ok(())
 }
@@ -274,8 +277,8 @@ impl<F: Float> Views<F> {
         candidates: &Candidates<'_>,
         position: impl Fn(usize) -> usize,
     ) -> Result<Self, Error> {
-        let scans = group.scan(position)?;
-        let entropies = if candidates.entropy { group.entropies(&scans) } else { [0.0; GROUP] };
+        let scans = group.scan(candidates.entropy, position)?;
+        let entropies = if candidates.entropy { scans.entropies() } else { [0.0; GROUP] };
         Ok(Self { scans, entropies })
     }
 

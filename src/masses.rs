@@ -63,6 +63,7 @@ impl<F: Float> Sharpness<F> {
 
 /// [`Sharpness`] of the rows of a group.
 #[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
 pub(crate) struct SharpnessLanes<F> {
     pub(crate) beta: [f64; GROUP],
     pub(crate) scale: [F; GROUP],

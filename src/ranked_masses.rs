@@ -89,7 +89,7 @@ impl<F: Float> RankedMasses<F> {
         self.known.clear();
         let max = view.scan.max;
         if view.row.len() <= FEW_LABELS {
-            let mut lanes = Lanes::EMPTY;
+            let mut lanes = Lanes::<LANES>::EMPTY;
             let groups = Groups::of(view.row);
             for g in 0..groups.count {
                 let group = groups.get(g);

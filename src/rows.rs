@@ -6,8 +6,15 @@ use crate::elementary::ln;
 use crate::error::Error;
 use crate::float::Float;
 
-/// Rows that kernels work on together.
-pub const GROUP: usize = 16;
+/// Rows that kernels work on together. Two registers of each kind, where one would spend half its time
+/// waiting for the last operation on it.
+pub const GROUP: usize = 32;
+
+/// One value for each row of a group, where vectors lie whole in lines of the cache.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug)]
+#[repr(C, align(64))]
+pub struct Column<F>(pub [F; GROUP]);
 
 /// Labels are 32-bit integers in prediction sets.
 pub(crate) const MOST_LABELS: usize = i32::MAX as usize;

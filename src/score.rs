@@ -49,6 +49,7 @@ pub(crate) struct Masses {
 
 /// [`Masses`] of N labels.
 #[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
 pub(crate) struct MassLanes<const N: usize> {
     pub(crate) beta: [f64; N],
     pub(crate) rank: [usize; N],

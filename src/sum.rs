@@ -38,13 +38,13 @@ const BLOCK: usize = LANES * TERMS_PER_LANE;
 
 /// Integer sums in lanes.
 #[derive(Clone, Copy)]
-pub(crate) struct Lanes {
-    high: [u64; LANES],
-    low: [u64; LANES],
+pub(crate) struct Lanes<const N: usize = LANES> {
+    high: [u64; N],
+    low: [u64; N],
 }
 
-impl Lanes {
-    pub(crate) const EMPTY: Self = Self { high: [0; LANES], low: [0; LANES] };
+impl<const N: usize> Lanes<N> {
+    pub(crate) const EMPTY: Self = Self { high: [0; N], low: [0; N] };
 
     /// Adds a value; every lane must take the same number of them.
     #[inline(always)]
@@ -67,17 +67,17 @@ impl Lanes {
 
     #[inline(always)]
     pub(crate) fn total<F: Float>(&self, taken: usize) -> i128 {
-        if taken > 0 && taken * LANES <= TERMS_PER_LANE {
+        if taken > 0 && taken * N <= TERMS_PER_LANE {
             // Few enough for one lane: the lanes are added before anything else, in vectors.
             let (mut high, mut low) = (0_u64, 0_u64);
-            for lane in 0..LANES {
+            for lane in 0..N {
                 high = high.wrapping_add(self.high[lane]);
                 low = low.wrapping_add(self.low[lane]);
             }
-            return F::collect(F::without_anchors(high, low, (taken * LANES) as u64));
+            return F::collect(F::without_anchors(high, low, (taken * N) as u64));
         }
         let mut total = 0;
-        for lane in 0..LANES {
+        for lane in 0..N {
             total += F::collect(self.words::<F>(lane, taken));
         }
         total
@@ -259,7 +259,7 @@ pub(crate) fn sum_terms_body<F: Float>(row: &[F], shift: F, scale: F) -> i128 {
     let bottom = deepest(scale);
     let mut sum = 0;
     for block in row.chunks(BLOCK) {
-        let mut lanes = Lanes::EMPTY;
+        let mut lanes = Lanes::<LANES>::EMPTY;
         let groups = Groups::of(block);
         for g in 0..groups.count {
             let group = groups.get(g);
@@ -289,7 +289,7 @@ pub(crate) fn split_terms<const LEFT: bool, F: Float>(
     let bottom = deepest(scale);
     let (mut upper, mut all) = (0, 0);
     for block in part.chunks(BLOCK) {
-        let (mut upper_lanes, mut all_lanes) = (Lanes::EMPTY, Lanes::EMPTY);
+        let (mut upper_lanes, mut all_lanes) = (Lanes::<LANES>::EMPTY, Lanes::<LANES>::EMPTY);
         let groups = Groups::of(block);
         for g in 0..groups.count {
             let group = groups.get(g);
@@ -364,7 +364,7 @@ fn unit_sums_few_body<F: Float>(row: &[F], shift: F) -> (f64, f64) {
 fn unit_squares_body<F: Float>(row: &[F], shift: F) -> f64 {
     let mut squares = 0;
     for block in row.chunks(BLOCK) {
-        let mut lanes = Lanes::EMPTY;
+        let mut lanes = Lanes::<LANES>::EMPTY;
         let groups = Groups::of(block);
         for g in 0..groups.count {
             let group = groups.get(g);

@@ -36,9 +36,7 @@ impl Vector for Avx512 {
     #[inline(always)]
     unsafe fn load_part(from: *const f32, count: usize) -> Self {
         // SAFETY: `count` values are readable, as the caller vouches.
-        unsafe {
-            Self(_mm512_mask_loadu_ps(_mm512_set1_ps(f32::NEG_INFINITY), first_lanes(count), from))
-        }
+        unsafe { Self(_mm512_mask_loadu_ps(_mm512_set1_ps(f32::NEG_INFINITY), first_lanes(count), from)) }
     }
     #[inline(always)]
     unsafe fn store(self, to: *mut f32) {

@@ -1,13 +1,13 @@
-//! The float32 kernels across sixteen rows, one lane a row, over explicit vectors: the fast twins of the
+//! The float32 kernels across a group of rows, one lane a row, over explicit vectors: the fast twins of the
 //! plain loops in [`crate::group`], used where labels are few.
 //!
-//! A matrix of columns is K times sixteen values: label by label, a value for each row.
+//! Columns are label by label, with a value for each row.
 #![allow(unsafe_code, reason = "vector loads and instructions of detected features")]
 
 use super::vector::{Vector, depth, exp2, fetch};
 use crate::float::Float;
-use crate::rows::GROUP;
-use crate::sum::{RUN, deepest};
+use crate::rows::{Column, GROUP};
+use crate::sum::{LANES, RUN, deepest};
 
 /// One number for each row.
 pub(crate) type Each<T> = [T; GROUP];
@@ -23,7 +23,7 @@ pub(crate) type Split = (Each<u64>, Each<u64>);
 /// # Safety
 /// The instruction set of V must be available.
 #[inline(always)]
-pub(super) unsafe fn transpose<V: Vector>(rows: &[&[f32]; GROUP], columns: &mut [[f32; GROUP]]) {
+pub(super) unsafe fn transpose<V: Vector>(rows: &[&[f32]; GROUP], columns: &mut [Column<f32>]) {
     for row in rows {
         assert_eq!(row.len(), columns.len(), "rows are as long as there are columns");
     }
@@ -35,12 +35,15 @@ pub(super) unsafe fn transpose<V: Vector>(rows: &[&[f32]; GROUP], columns: &mut 
                 let mut tile = [V::splat(0.0); 16];
                 for i in 0..V::LANES {
                     let from = rows[lane + i].as_ptr().add(first);
-                    tile[i] =
-                        if columns.len() == V::LANES { V::load(from) } else { V::load_part(from, columns.len()) };
+                    tile[i] = if columns.len() == V::LANES {
+                        V::load(from)
+                    } else {
+                        V::load_part(from, columns.len())
+                    };
                 }
                 let tile = V::transpose(tile);
                 for (column, values) in columns.iter_mut().zip(tile) {
-                    values.store(column.as_mut_ptr().add(lane));
+                    values.store(column.0.as_mut_ptr().add(lane));
                 }
             }
         }
@@ -52,7 +55,7 @@ pub(super) unsafe fn transpose<V: Vector>(rows: &[&[f32]; GROUP], columns: &mut 
 /// # Safety
 /// The instruction set of V must be available.
 #[inline(always)]
-pub(super) unsafe fn scan<V: Vector>(columns: &[[f32; GROUP]]) -> Scanned {
+pub(super) unsafe fn scan<V: Vector>(columns: &[Column<f32>]) -> Scanned {
     let (mut max, mut second, mut bits) = ([0.0; GROUP], [0.0; GROUP], [0; GROUP]);
     let mut poisoned = false;
     for lane in (0..GROUP).step_by(V::LANES) {
@@ -61,7 +64,7 @@ pub(super) unsafe fn scan<V: Vector>(columns: &[[f32; GROUP]]) -> Scanned {
             let (zero, none) = (V::splat(0.0), V::splat(f32::NEG_INFINITY));
             let (mut top, mut runner_up, mut poison, mut sum) = (none, none, zero, V::no_counts());
             for column in columns {
-                let z = V::load(column.as_ptr().add(lane));
+                let z = V::load(column.0.as_ptr().add(lane));
                 poison = z.mul_add(zero, poison);
                 runner_up = runner_up.larger(top.smaller(z));
                 top = top.larger(z);
@@ -82,7 +85,7 @@ pub(super) unsafe fn scan<V: Vector>(columns: &[[f32; GROUP]]) -> Scanned {
 /// The instruction set of V must be available.
 #[inline(always)]
 pub(super) unsafe fn unit_sums<V: Vector>(
-    columns: &[[f32; GROUP]],
+    columns: &[Column<f32>],
     shift: &Each<f32>,
     ahead: &[f32],
 ) -> (Each<f64>, Each<f64>) {
@@ -96,10 +99,10 @@ pub(super) unsafe fn unit_sums<V: Vector>(
             for (r, run) in columns.chunks(RUN).enumerate() {
                 let (mut e_run, mut d_run) = (V::splat(0.0), V::splat(0.0));
                 for (i, column) in run.iter().enumerate() {
-                    if lane == 0 {
-                        fetch::<true>(ahead, r * RUN + i);
+                    if lane % LANES == 0 {
+                        fetch(ahead, lane / LANES * columns.len() + r * RUN + i);
                     }
-                    let d = depth(V::load(column.as_ptr().add(lane)), shift, bottom);
+                    let d = depth(V::load(column.0.as_ptr().add(lane)), shift, bottom);
                     let e = exp2(d, scale, 1.0);
                     e_run = e_run.add(e);
                     d_run = e.mul_add(d, d_run);
@@ -121,7 +124,7 @@ pub(super) unsafe fn unit_sums<V: Vector>(
 /// The instruction set of V must be available.
 #[inline(always)]
 pub(super) unsafe fn places<V: Vector>(
-    columns: &[[f32; GROUP]],
+    columns: &[Column<f32>],
     logit: &Each<f32>,
 ) -> Option<(Each<u32>, Each<f32>)> {
     let (mut before, mut next, mut not_after) = ([0; GROUP], [0.0; GROUP], [0; GROUP]);
@@ -132,7 +135,7 @@ pub(super) unsafe fn places<V: Vector>(
             let none = V::splat(f32::NEG_INFINITY);
             let (mut above, mut at_least, mut largest) = (V::no_counts(), V::no_counts(), none);
             for column in columns {
-                let z = V::load(column.as_ptr().add(lane));
+                let z = V::load(column.0.as_ptr().add(lane));
                 let is_at_least = z.greater_or_equal(y);
                 above = V::add_mask(z.greater(y), above);
                 at_least = V::add_mask(is_at_least, at_least);
@@ -157,7 +160,7 @@ pub(super) unsafe fn places<V: Vector>(
 /// The instruction set of V must be available.
 #[inline(always)]
 pub(super) unsafe fn split_terms<V: Vector>(
-    columns: &[[f32; GROUP]],
+    columns: &[Column<f32>],
     logit: &Each<f32>,
     max: &Each<f32>,
     shift: &Each<f32>,
@@ -165,6 +168,8 @@ pub(super) unsafe fn split_terms<V: Vector>(
 ) -> Split {
     let (mut upper, mut lower) = ([0; GROUP], [0; GROUP]);
     let count = columns.len();
+    // Few labels rank before one that is worth scoring, but a wrong guess costs as much as a dozen columns.
+    let is_short = count <= 32;
     for lane in (0..GROUP).step_by(V::LANES) {
         let mut with_upper = 0;
         // SAFETY: as in `scan`.
@@ -177,11 +182,11 @@ pub(super) unsafe fn split_terms<V: Vector>(
             let scale = V::load(scale.as_ptr().add(lane));
             let (mut uppers, mut all) = (V::no_sums(), V::no_sums());
             for column in columns {
-                let z = V::load(column.as_ptr().add(lane));
+                let z = V::load(column.0.as_ptr().add(lane));
                 let above = z.greater(y);
                 let e = exp2(depth(z, V::select(above, max, shift), bottom), scale, V::UNIT);
                 all = e.accumulate(all);
-                if V::count(above) > 0 {
+                if is_short || V::count(above) > 0 {
                     uppers = V::select(above, e, zero).accumulate(uppers);
                     with_upper += 1;
                 }
@@ -205,7 +210,7 @@ pub(super) unsafe fn split_terms<V: Vector>(
 /// The instruction set of V must be available.
 #[inline(always)]
 pub(super) unsafe fn sum_terms<V: Vector>(
-    columns: &[[f32; GROUP]],
+    columns: &[Column<f32>],
     logit: &Each<f32>,
     shift: &Each<f32>,
     scale: &Each<f32>,
@@ -219,7 +224,7 @@ pub(super) unsafe fn sum_terms<V: Vector>(
             let scale = V::load(scale.as_ptr().add(lane));
             let mut all = V::no_sums();
             for column in columns {
-                let d = depth(V::load(column.as_ptr().add(lane)), shift, bottom);
+                let d = depth(V::load(column.0.as_ptr().add(lane)), shift, bottom);
                 all = exp2(d, scale, V::UNIT).accumulate(all);
             }
             let own = depth(V::load(logit.as_ptr().add(lane)), shift, bottom);

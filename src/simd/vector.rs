@@ -105,17 +105,15 @@ pub(super) unsafe fn exp2<V: Vector>(depth: V, scale: V, unit: f32) -> V {
     }
 }
 
-/// Fetches line `i`, of 64 bytes, of what will be read soon into the second cache, or into the first (`NEAR`).
-/// The processor foresees neither many rows read side by side nor the next group while it computes.
+/// Fetches line `i`, of 64 bytes, of what will be read soon. The processor foresees neither many rows read
+/// side by side nor the next row while it computes.
 #[inline(always)]
-pub(super) fn fetch<const NEAR: bool>(ahead: &[f32], i: usize) {
-    use std::arch::x86_64::{_MM_HINT_T0, _MM_HINT_T1, _mm_prefetch};
+pub(super) fn fetch(ahead: &[f32], i: usize) {
+    use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
     if let Some(line) = ahead.get(i * LANES) {
         let line: *const f32 = line;
         // SAFETY: every machine of the architecture has the instruction, and it changes nothing.
-        unsafe {
-            if NEAR { _mm_prefetch::<_MM_HINT_T0>(line.cast()) } else { _mm_prefetch::<_MM_HINT_T1>(line.cast()) }
-        }
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(line.cast()) }
     }
 }
 
@@ -136,7 +134,11 @@ impl Vectors<'_> {
         // SAFETY: as many values as are left lie inside the row. The caller vouches for the instruction set.
         unsafe {
             let from = self.row.as_ptr().add(start);
-            if start + V::LANES <= self.row.len() { V::load(from) } else { V::load_part(from, self.row.len() - start) }
+            if start + V::LANES <= self.row.len() {
+                V::load(from)
+            } else {
+                V::load_part(from, self.row.len() - start)
+            }
         }
     }
 }
@@ -233,7 +235,7 @@ pub(super) unsafe fn unit_sums<V: Vector>(row: &[f32], shift: f32, ahead: &[f32]
                 let (mut e_run, mut d_run) = (V::splat(0.0), V::splat(0.0));
                 for i in 0..RUN {
                     if part == 0 {
-                        fetch::<false>(ahead, r * RUN + i);
+                        fetch(ahead, r * RUN + i);
                     }
                     let d = depth(V::load(run.as_ptr().add(i * LANES + part * V::LANES)), shift, bottom);
                     let e = exp2(d, scale, 1.0);

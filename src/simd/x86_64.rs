@@ -7,7 +7,7 @@ use super::columns::{self, Each, Scanned, Split};
 use super::vector;
 use super::{Level, level};
 use crate::float::Float;
-use crate::rows::GROUP;
+use crate::rows::{Column, GROUP};
 
 /// The sum of lanes that took `taken` values each, free of their anchors.
 #[inline(always)]
@@ -79,27 +79,27 @@ dispatched! {
 }
 dispatched! {
     /// Writes rows side by side.
-    fn transpose(rows: &[&[f32]; GROUP], columns: &mut [[f32; GROUP]]) -> () = columns::transpose;
+    fn transpose(rows: &[&[f32]; GROUP], columns: &mut [Column<f32>]) -> () = columns::transpose;
 }
 dispatched! {
     /// The same across rows.
-    fn scan_columns(columns: &[[f32; GROUP]]) -> Scanned = columns::scan;
+    fn scan_columns(columns: &[Column<f32>]) -> Scanned = columns::scan;
 }
 dispatched! {
     /// [`crate::sum::unit_sums`] across rows.
-    fn unit_sums_columns(columns: &[[f32; GROUP]], shift: &Each<f32>, ahead: &[f32]) -> (Each<f64>, Each<f64>) = columns::unit_sums;
+    fn unit_sums_columns(columns: &[Column<f32>], shift: &Each<f32>, ahead: &[f32]) -> (Each<f64>, Each<f64>) = columns::unit_sums;
 }
 dispatched! {
     /// [`crate::masses::place`] across rows: labels before, and the next logit; `None` inside where logits tie.
-    fn places_columns(columns: &[[f32; GROUP]], logit: &Each<f32>) -> Option<(Each<u32>, Each<f32>)> = columns::places;
+    fn places_columns(columns: &[Column<f32>], logit: &Each<f32>) -> Option<(Each<u32>, Each<f32>)> = columns::places;
 }
 dispatched! {
     /// Sums before and after each row's label, which ties with no other.
-    fn split_columns(columns: &[[f32; GROUP]], logit: &Each<f32>, max: &Each<f32>, shift: &Each<f32>, scale: &Each<f32>) -> Split = columns::split_terms;
+    fn split_columns(columns: &[Column<f32>], logit: &Each<f32>, max: &Each<f32>, shift: &Each<f32>, scale: &Each<f32>) -> Split = columns::split_terms;
 }
 dispatched! {
     /// Sums over all labels but each row's own.
-    fn sum_columns(columns: &[[f32; GROUP]], logit: &Each<f32>, shift: &Each<f32>, scale: &Each<f32>) -> Each<u64> = columns::sum_terms;
+    fn sum_columns(columns: &[Column<f32>], logit: &Each<f32>, shift: &Each<f32>, scale: &Each<f32>) -> Each<u64> = columns::sum_terms;
 }
 
 #[cfg(test)]
