@@ -6,7 +6,6 @@ use std::arch::x86_64::*;
 
 use super::vector::Vector;
 use super::x86_64::total;
-use crate::float::Float;
 
 /// Adding this rounds a value in `[0, 1]` to a multiple of 2^-51; see [`Float::accumulate`].
 const ANCHOR: f64 = 3.0;

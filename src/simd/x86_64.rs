@@ -105,7 +105,7 @@ dispatched! {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{masses, sum};
+    use crate::{masses, row, sum};
     use proptest::prelude::*;
 
     fn logit() -> impl Strategy<Value = f32> {
@@ -154,6 +154,65 @@ mod tests {
                         assert_eq!(counted, masses::count_and_next::<false, f32>(&row, y));
                     }
                     assert_eq!(vector::unit_sums::<V>(&row, shift, &[]), sum::unit_sums_plain::<f32>(&row, shift));
+                }
+            });
+        }
+    }
+
+    /// Labels of a group of rows, none of them impossible, a logit for each.
+    fn labels_of(rows: &[&[f32]; GROUP]) -> [usize; GROUP] {
+        std::array::from_fn(|i| (i * 7) % rows[i].len())
+    }
+
+    proptest! {
+        #[test]
+        fn a_row_is_read_as_the_plain_form_reads_it(row in prop::collection::vec(logit(), 1..100)) {
+            let (scan, poisoned) = row::read_plain::<f32>(&row);
+            for_each_vector!(V => {
+                // SAFETY: the vector is available, as just asked.
+                let found = unsafe { vector::scan::<V>(&row) };
+                assert_eq!(found, (scan.max, scan.second, scan.bits, poisoned));
+            });
+        }
+
+        #[test]
+        fn columns_equal_rows(
+            data in prop::collection::vec(logit(), 40 * GROUP),
+            k in 1_usize..=40,
+            scale in prop_oneof![0.01_f32..100.0, Just(f32::SMALLEST_SCALE), Just(f32::MAX)],
+        ) {
+            let rows: [&[f32]; GROUP] = std::array::from_fn(|i| &data[i * k..][..k]);
+            let label = labels_of(&rows);
+            let logit: [f32; GROUP] = std::array::from_fn(|i| rows[i][label[i]]);
+            for_each_vector!(V => {
+                let mut columns = vec![Column([0.0; GROUP]); k];
+                // SAFETY: the vector is available, as just asked.
+                unsafe {
+                    columns::transpose::<V>(&rows, &mut columns);
+                    let (max, second, bits, poisoned) = columns::scan::<V>(&columns);
+                    let (exponentials, weighted) = columns::unit_sums::<V>(&columns, &second, &[]);
+                    let places = columns::places::<V>(&columns, &logit);
+                    let others = columns::sum_terms::<V>(&columns, &logit, &max, &[scale; GROUP]);
+                    let split = columns::split_terms::<V>(&columns, &logit, &max, &second, &[scale; GROUP]);
+                    let mut any_poison = false;
+                    for (i, row) in rows.iter().enumerate() {
+                        assert!((0..k).all(|j| columns[j].0[i] == row[j]));
+                        let (scan, row_poison) = row::read_plain::<f32>(row);
+                        any_poison |= row_poison;
+                        assert_eq!((max[i], second[i], bits[i]), (scan.max, scan.second, scan.bits));
+                        assert_eq!((exponentials[i], weighted[i]), sum::unit_sums(row, second[i], &[]));
+                        let own = |shift| sum::quanta(logit[i], shift, scale);
+                        let all: i128 = row.iter().map(|&z| sum::quanta(z, max[i], scale)).sum();
+                        assert_eq!(i128::from(others[i]), all - own(max[i]));
+                        if let Some((before, next)) = places {
+                            let place = masses::place(row, label[i]);
+                            assert_eq!((1 + before[i] as usize, next[i]), (place.rank, place.next));
+                            let (upper, lower) = sum::split_terms::<false, f32>(row, logit[i], max[i], second[i], scale);
+                            let found = (i128::from(split.0[i]), i128::from(split.1[i]));
+                            assert_eq!(found, (upper, lower - own(second[i])));
+                        }
+                    }
+                    assert_eq!(poisoned, any_poison);
                 }
             });
         }
