@@ -81,6 +81,10 @@ pub(super) trait Vector: Copy {
 /// Terms that a lane takes before its sum must be emptied; see [`crate::sum`].
 const TERMS_PER_LANE: usize = 4096;
 
+/// Where the deepest terms are less than this below the shift, most labels of a long row have nothing to add,
+/// and vectors of such are passed over.
+const SHALLOW: f32 = 10.0;
+
 /// [`crate::sum::depth`], with a shift that is not `-0.0`: the difference is then not `-0.0` either.
 #[inline(always)]
 pub(super) unsafe fn depth<V: Vector>(z: V, shift: V, bottom: V) -> V {
@@ -149,6 +153,7 @@ impl Vectors<'_> {
 /// The instruction set of V must be available.
 #[inline(always)]
 pub(super) unsafe fn sum_terms<V: Vector>(row: &[f32], shift: f32, scale: f32) -> i128 {
+    let may_skip = deepest(scale) < SHALLOW;
     let mut total = 0;
     for block in row.chunks(V::LANES * TERMS_PER_LANE) {
         let vectors = Vectors { row: block };
@@ -157,19 +162,24 @@ pub(super) unsafe fn sum_terms<V: Vector>(row: &[f32], shift: f32, scale: f32) -
         unsafe {
             let (shift, bottom, scale) = (V::splat(shift + 0.0), V::splat(deepest(scale)), V::splat(scale));
             // Two chains of additions.
-            let mut sums = [V::no_sums(); 2];
-            let pairs = count / 2;
-            for i in 0..pairs {
-                for j in 0..2 {
-                    let d = depth(vectors.get::<V>(2 * i + j), shift, bottom);
-                    sums[j] = exp2(d, scale, V::UNIT).accumulate(sums[j]);
-                }
+            let (mut sums, mut taken) = ([V::no_sums(); 2], [0; 2]);
+            macro_rules! take {
+                ($i:expr, $chain:literal) => {
+                    let d = depth(vectors.get::<V>($i), shift, bottom);
+                    if !may_skip || V::count(bottom.greater(d)) > 0 {
+                        sums[$chain] = exp2(d, scale, V::UNIT).accumulate(sums[$chain]);
+                        taken[$chain] += 1;
+                    }
+                };
+            }
+            for i in 0..count / 2 {
+                take!(2 * i, 0);
+                take!(2 * i + 1, 1);
             }
             if count % 2 == 1 {
-                let d = depth(vectors.get::<V>(count - 1), shift, bottom);
-                sums[0] = exp2(d, scale, V::UNIT).accumulate(sums[0]);
+                take!(count - 1, 0);
             }
-            total += V::total(sums[0], count - pairs) + V::total(sums[1], pairs);
+            total += V::total(sums[0], taken[0]) + V::total(sums[1], taken[1]);
         }
     }
     total
