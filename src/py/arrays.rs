@@ -21,6 +21,7 @@ use pyo3::prelude::*;
 use crate::error::Error;
 use crate::float::Float;
 use crate::rows::{GROUP, MOST_LABELS, Rows, lend, log_probabilities};
+use crate::simd::fetch;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Element {
@@ -216,7 +217,10 @@ impl Table {
             for (start, &row) in starts.iter_mut().zip(rows) {
                 *start = self.address(row);
             }
+            // The next rows lie beside these: their lines are asked for now, to be there when it is their turn.
+            let ahead = starts[0].wrapping_offset(rows.len() as isize * self.row_stride);
             for column in 0..k {
+                fetch(ahead.wrapping_offset(column as isize * self.column_stride));
                 for (i, &start) in starts[..rows.len()].iter().enumerate() {
                     target[i * k + column] = native(element(start, column));
                 }

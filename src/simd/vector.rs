@@ -113,11 +113,8 @@ pub(super) unsafe fn exp2<V: Vector>(depth: V, scale: V, unit: f32) -> V {
 /// side by side nor the next row while it computes.
 #[inline(always)]
 pub(super) fn fetch(ahead: &[f32], i: usize) {
-    use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
     if let Some(line) = ahead.get(i * LANES) {
-        let line: *const f32 = line;
-        // SAFETY: every machine of the architecture has the instruction, and it changes nothing.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(line.cast()) }
+        super::fetch(std::ptr::from_ref(line).cast());
     }
 }
 
