@@ -11,6 +11,8 @@ use crate::float::Float;
 pub(crate) struct TopLabels<F: Float> {
     /// As long as the longest row; the first `taken` are in use.
     keys: Vec<F::Key>,
+    /// Working space: labels that are high enough.
+    labels: Vec<u32>,
     taken: usize,
     sorted: usize,
 }
@@ -26,6 +28,8 @@ impl<F: Float> TopLabels<F> {
     pub(crate) fn reserve(&mut self, n_labels: usize) {
         self.keys.clear();
         self.keys.reserve(n_labels);
+        self.labels.clear();
+        self.labels.reserve(n_labels);
     }
 
     /// Takes the labels of a row whose logits are at least `floor` and possible.
@@ -35,13 +39,29 @@ impl<F: Float> TopLabels<F> {
             self.keys.resize(row.len(), F::key(F::ZERO, 0));
         }
         let keys = &mut self.keys[..row.len()];
+        self.sorted = 0;
+        // Most vectors of a long row have no label that is high enough.
+        #[cfg(target_arch = "x86_64")]
+        if row.len() > FEW_LABELS
+            && let Some(narrow) = F::as_f32(row)
+        {
+            self.labels.resize(row.len(), 0);
+            let floor = floor.larger(F::ZERO - F::MAX).to_f64() as f32;
+            if let Some(taken) = crate::simd::x86_64::labels_at_least(narrow, floor, &mut self.labels) {
+                for (key, &label) in keys.iter_mut().zip(&self.labels[..taken]) {
+                    *key = F::key(row[label as usize], label);
+                }
+                self.taken = taken;
+                return;
+            }
+        }
         let mut taken = 0;
         // Written always, kept or written over: a branch would be wrong too often to be worth it.
         for (label, &z) in row.iter().enumerate() {
             keys[taken] = F::key(z, label as u32);
             taken += usize::from((z >= floor) & (z > F::NEG_INFINITY));
         }
-        (self.taken, self.sorted) = (taken, 0);
+        self.taken = taken;
     }
 
     /// The label of a rank counted from 0, and its logit.

@@ -113,9 +113,9 @@ impl Vector for Avx2 {
         Self(unsafe { _mm256_and_ps(self.0, _mm256_castsi256_ps(first_lanes(count))) })
     }
     #[inline(always)]
-    unsafe fn count(mask: Self::Mask) -> u32 {
+    unsafe fn bits(mask: Self::Mask) -> u32 {
         // SAFETY: see splat.
-        unsafe { _mm256_movemask_ps(mask).count_ones() }
+        unsafe { _mm256_movemask_ps(mask) as u32 }
     }
     #[inline(always)]
     unsafe fn swapped<const STEP: usize>(self) -> Self {

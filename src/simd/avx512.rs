@@ -102,8 +102,8 @@ impl Vector for Avx512 {
         Self(unsafe { _mm512_maskz_mov_ps(first_lanes(count), self.0) })
     }
     #[inline(always)]
-    unsafe fn count(mask: Self::Mask) -> u32 {
-        mask.count_ones()
+    unsafe fn bits(mask: Self::Mask) -> u32 {
+        u32::from(mask)
     }
     #[inline(always)]
     unsafe fn swapped<const STEP: usize>(self) -> Self {

@@ -50,8 +50,14 @@ pub(super) trait Vector: Copy {
     unsafe fn select(mask: Self::Mask, yes: Self, no: Self) -> Self;
     /// The first `count` lanes, and 0 in the others.
     unsafe fn keep(self, count: usize) -> Self;
+    /// A bit for each lane, the first lowest.
+    unsafe fn bits(mask: Self::Mask) -> u32;
     /// Lanes in which the mask is set.
-    unsafe fn count(mask: Self::Mask) -> u32;
+    #[inline(always)]
+    unsafe fn count(mask: Self::Mask) -> u32 {
+        // SAFETY: as the caller vouches.
+        unsafe { Self::bits(mask).count_ones() }
+    }
     /// The lanes with halves of `2 STEP` lanes swapped, for a STEP of 1, 2, 4 or 8, below `LANES`.
     unsafe fn swapped<const STEP: usize>(self) -> Self;
     /// The first lane.
@@ -349,4 +355,24 @@ pub(super) unsafe fn scan<V: Vector>(row: &[f32]) -> (f32, f32, u32, bool) {
         let poisoned = V::count(poison.greater_or_equal(zero)) < V::LANES as u32;
         (max.first(), second.first(), bits, poisoned)
     }
+}
+
+/// The labels whose logits are at least `floor`, which is finite, written to `labels`; how many there are.
+///
+/// # Safety
+/// The instruction set of V must be available.
+#[inline(always)]
+pub(super) unsafe fn labels_at_least<V: Vector>(row: &[f32], floor: f32, labels: &mut [u32]) -> usize {
+    let vectors = Vectors { row };
+    let mut taken = 0;
+    for i in 0..vectors.count::<V>() {
+        // SAFETY: as the caller vouches.
+        let mut wanted = unsafe { V::bits(vectors.get::<V>(i).greater_or_equal(V::splat(floor))) };
+        while wanted != 0 {
+            labels[taken] = (i * V::LANES) as u32 + wanted.trailing_zeros();
+            taken += 1;
+            wanted &= wanted - 1;
+        }
+    }
+    taken
 }

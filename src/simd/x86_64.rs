@@ -78,6 +78,10 @@ dispatched! {
     fn scan(row: &[f32]) -> (f32, f32, u32, bool) = vector::scan;
 }
 dispatched! {
+    /// The labels that [`crate::top_labels`] takes of a float32 row.
+    fn labels_at_least(row: &[f32], floor: f32, labels: &mut [u32]) -> usize = vector::labels_at_least;
+}
+dispatched! {
     /// Writes rows side by side.
     fn transpose(rows: &[&[f32]; GROUP], columns: &mut [Column<f32>]) -> () = columns::transpose;
 }
@@ -172,6 +176,13 @@ mod tests {
                 // SAFETY: the vector is available, as just asked.
                 let found = unsafe { vector::scan::<V>(&row) };
                 assert_eq!(found, (scan.max, scan.second, scan.bits, poisoned));
+                for floor in [f32::MIN, 0.0] {
+                    let mut labels = vec![0; row.len()];
+                    // SAFETY: the vector is available, as just asked.
+                    let taken = unsafe { vector::labels_at_least::<V>(&row, floor, &mut labels) };
+                    let expected: Vec<u32> = (0..row.len() as u32).filter(|&i| row[i as usize] >= floor).collect();
+                    assert_eq!(labels[..taken], expected);
+                }
             });
         }
 
