@@ -263,43 +263,41 @@ fn softmax_term<F: Float>(max: f64, z: F, scale: f64, temperature: f64) -> f64 {
     if z == F::NEG_INFINITY { 0.0 } else { value }
 }
 
-/// What [`View::of`] gives for each row of a group, with scans and entropies taken together.
+/// What [`View::of`] gives for each row of a group, with scans, entropies and U taken together.
 #[derive(Debug)]
 pub(crate) struct Views<F> {
     scans: Scans<F>,
     entropies: [f64; GROUP],
+    u: [f64; GROUP],
 }
 
 impl<F: Float> Views<F> {
+    /// Views of a group whose first row is row `first` of the call; `position` names a row of the group.
     #[inline(always)]
     pub(crate) fn of(
         group: &Group<'_, F>,
         candidates: &Candidates<'_>,
+        randomness: &Randomness<'_>,
+        first: usize,
         position: impl Fn(usize) -> usize,
     ) -> Result<Self, Error> {
         let scans = group.scan(candidates.entropy, position)?;
         let entropies = if candidates.entropy { scans.entropies() } else { [0.0; GROUP] };
-        Ok(Self { scans, entropies })
+        let u = randomness.score_uniforms(first, group.count, &scans.words())?;
+        Ok(Self { scans, entropies, u })
     }
 
-    /// Row i of the group, which is row `index` of the call.
+    /// Row i of the group.
     #[inline(always)]
-    pub(crate) fn view<'a>(
-        &self,
-        i: usize,
-        row: &'a [F],
-        index: usize,
-        candidates: &Candidates<'_>,
-        randomness: &Randomness<'_>,
-    ) -> Result<View<'a, F>, Error> {
+    pub(crate) fn view<'a>(&self, i: usize, row: &'a [F], candidates: &Candidates<'_>) -> View<'a, F> {
         let scan = self.scans.scan(i);
-        Ok(View {
+        View {
             row,
             scan,
-            u: randomness.score_uniform(index, scan.words())?,
+            u: self.u[i],
             entropy: self.entropies[i],
             census: candidates.census.then(|| Census::of(row, &scan)),
-        })
+        }
     }
 }
 

@@ -84,6 +84,9 @@ pub(super) trait Vector: Copy {
     unsafe fn transpose(rows: [Self; 16]) -> [Self; 16];
 }
 
+/// Labels that [`few_terms`] takes at most.
+pub(crate) const FEW_TERMS: usize = 64;
+
 /// Terms that a lane takes before its sum must be emptied; see [`crate::sum`].
 const TERMS_PER_LANE: usize = 4096;
 
@@ -186,6 +189,32 @@ pub(super) unsafe fn sum_terms<V: Vector>(row: &[f32], shift: f32, scale: f32) -
         }
     }
     total
+}
+
+/// The terms of a row of few labels, and their sum in quanta.
+///
+/// # Safety
+/// The instruction set of V must be available.
+#[inline(always)]
+pub(super) unsafe fn few_terms<V: Vector>(row: &[f32], shift: f32, scale: f32) -> ([f32; FEW_TERMS], i128) {
+    assert!(row.len() <= FEW_TERMS, "few labels");
+    let vectors = Vectors { row };
+    let count = vectors.count::<V>();
+    let mut terms = [0.0; FEW_TERMS];
+    // SAFETY: FEW_TERMS is a whole number of vectors, none of them beyond the last of the row; the caller
+    // vouches for the instruction set.
+    unsafe {
+        let (shift, bottom, scale) = (V::splat(shift + 0.0), V::splat(deepest(scale)), V::splat(scale));
+        let (one, zero) = (V::splat(1.0 / V::UNIT), V::splat(0.0));
+        let mut sums = V::no_sums();
+        for i in 0..count {
+            let e = exp2(depth(vectors.get::<V>(i), shift, bottom), scale, V::UNIT);
+            sums = e.accumulate(sums);
+            // By a power of two, hence exactly.
+            e.mul_add(one, zero).store(terms.as_mut_ptr().add(i * V::LANES));
+        }
+        (terms, V::total(sums, count))
+    }
 }
 
 /// `split_terms`.

@@ -4,7 +4,7 @@
 use super::avx2::Avx2;
 use super::avx512::Avx512;
 use super::columns::{self, Each, Scanned, Split};
-use super::vector;
+use super::vector::{self, FEW_TERMS};
 use super::{Level, level};
 use crate::float::Float;
 use crate::rows::{Column, GROUP};
@@ -78,6 +78,10 @@ dispatched! {
     fn scan(row: &[f32]) -> (f32, f32, u32, bool) = vector::scan;
 }
 dispatched! {
+    /// The terms of a float32 row of few labels, and [`crate::sum::sum_terms`] of it.
+    fn few_terms(row: &[f32], shift: f32, scale: f32) -> ([f32; FEW_TERMS], i128) = vector::few_terms;
+}
+dispatched! {
     /// The labels that [`crate::top_labels`] takes of a float32 row.
     fn labels_at_least(row: &[f32], floor: f32, labels: &mut [u32]) -> usize = vector::labels_at_least;
 }
@@ -147,6 +151,10 @@ mod tests {
                 // SAFETY: the vector is available, as just asked.
                 unsafe {
                     assert_eq!(vector::sum_terms::<V>(&row, shift, scale), sum::sum_terms_body(&row, shift, scale));
+                    let few = &row[..row.len().min(FEW_TERMS)];
+                    let (terms, total) = vector::few_terms::<V>(few, shift, scale);
+                    assert_eq!(total, sum::sum_terms_body(few, shift, scale));
+                    assert!(few.iter().zip(terms).all(|(&z, e)| sum::term(z, shift, scale) == e));
                     let split = vector::split_terms::<V, true>(&row, y, max, shift, scale);
                     assert_eq!(split, sum::split_terms::<true, f32>(&row, y, max, shift, scale));
                     let split = vector::split_terms::<V, false>(&row, y, max, shift, scale);
