@@ -6,7 +6,6 @@ use super::avx512::Avx512;
 use super::columns::{self, Each, Scanned, Split};
 use super::vector::{self, FEW_TERMS};
 use super::{Level, level};
-use crate::float::Float;
 use crate::rows::{Column, GROUP};
 
 /// The sum of lanes that took `taken` values each, free of their anchors.
@@ -113,6 +112,7 @@ dispatched! {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::float::Float;
     use crate::{masses, row, sum};
     use proptest::prelude::*;
 
