@@ -4,8 +4,8 @@
 //! Two things make it fast. What is left of a row after its sums (entropy, weight, score) is a few dozen
 //! float64 operations, as much work as summing a hundred labels; done for a group of rows in lanes
 //! it nearly vanishes. And for few labels the sums themselves run across rows, one lane a row, instead of
-//! along them, where most lanes would be empty. Sums are exact, so both ways give the same bits as the
-//! one-row forms; the tests below hold them to it.
+//! along them, where most lanes would be empty. Sums are exact, or for entropy in the order of the
+//! labels, so both ways give the same bits as the one-row forms; the tests below hold them to it.
 
 use crate::error::Error;
 use crate::float::Float;
