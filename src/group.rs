@@ -15,7 +15,7 @@ use crate::rows::{Column, GROUP};
 use crate::score::MassLanes;
 #[cfg(target_arch = "x86_64")]
 use crate::simd::x86_64;
-use crate::sum::{FEW_LABELS, Lanes, RUN, UnitSums, deepest, depth, each_lane, unit_sums};
+use crate::sum::{Depths, FEW_LABELS, Lanes, RUN, UnitSums, each_lane, unit_sums};
 
 /// Rows, and the same transposed when labels are few.
 #[derive(Debug)]
@@ -179,12 +179,12 @@ impl<'a, F: Float> Group<'a, F> {
             (scans.exponentials, scans.weighted) = sums;
             return;
         }
-        let bottom = deepest(F::LOG2_E);
+        let depths = Depths::new(F::LOG2_E);
         for run in self.columns.chunks(RUN) {
             let (mut e_run, mut d_run) = ([F::ZERO; GROUP], [F::ZERO; GROUP]);
             for column in run {
                 for lane in 0..GROUP {
-                    let d = depth(column.0[lane], scans.second[lane], bottom);
+                    let d = depths.of(column.0[lane], scans.second[lane]);
                     let e = F::exp2(d, F::LOG2_E);
                     e_run[lane] = e_run[lane] + e;
                     d_run[lane] = e.mul_add(d, d_run[lane]);
@@ -292,6 +292,7 @@ impl<'a, F: Float> Group<'a, F> {
         #[cfg(target_arch = "x86_64")]
         if let Some(columns) = F::columns_as_f32(self.columns)
             && (kind == Sums::Others || !places.ties)
+            && scale.iter().fold(true, |all, &s| all & (s >= F::SMALLEST_SCALE))
         {
             let (logit, shift, scale) = (narrowed(&places.logit), narrowed(shift), narrowed(scale));
             let sums = match kind {
@@ -308,14 +309,14 @@ impl<'a, F: Float> Group<'a, F> {
                 return (above, rest);
             }
         }
-        let bottom = each_lane!([F::ZERO; GROUP], |i| deepest(scale[i]));
+        let depths = each_lane!([Depths::new(F::LOG2_E); GROUP], |i| Depths::new(scale[i]));
         let (above_sums, all) = match kind {
-            Sums::Split => self.split(scans, places, shift, scale, &bottom),
-            Sums::Others => (Lanes::EMPTY, self.sum(shift, scale, &bottom)),
+            Sums::Split => self.split(scans, places, shift, &depths),
+            Sums::Others => (Lanes::EMPTY, self.sum(shift, &depths)),
         };
         for i in 0..GROUP {
             // The label itself was counted among the others.
-            let own = F::words(F::exp2(depth(places.logit[i], shift[i], bottom[i]), scale[i]));
+            let own = F::words(depths[i].term(places.logit[i], shift[i]));
             let above_words = above_sums.words::<F>(i, 0);
             above[i] = F::words_to_f64(above_words);
             rest[i] = F::words_to_f64(minus(minus(all.words::<F>(i, 0), above_words), own));
@@ -325,12 +326,10 @@ impl<'a, F: Float> Group<'a, F> {
 
     /// Sum over all labels of each row, relative to a shift.
     #[inline(always)]
-    fn sum(&self, shift: &[F; GROUP], scale: &[F; GROUP], bottom: &[F; GROUP]) -> Lanes<GROUP> {
+    fn sum(&self, shift: &[F; GROUP], depths: &[Depths<F>; GROUP]) -> Lanes<GROUP> {
         let mut all = Lanes::EMPTY;
         for column in self.columns {
-            let terms = each_lane!([F::ZERO; GROUP], |lane| {
-                F::exp2(depth(column.0[lane], shift[lane], bottom[lane]), scale[lane])
-            });
+            let terms = each_lane!([F::ZERO; GROUP], |lane| depths[lane].term(column.0[lane], shift[lane]));
             for lane in 0..GROUP {
                 all.add_words(lane, F::words(terms[lane]), true);
             }
@@ -346,8 +345,7 @@ impl<'a, F: Float> Group<'a, F> {
         scans: &Scans<F>,
         places: &Places<F>,
         shift: &[F; GROUP],
-        scale: &[F; GROUP],
-        bottom: &[F; GROUP],
+        depths: &[Depths<F>; GROUP],
     ) -> (Lanes<GROUP>, Lanes<GROUP>) {
         let label = narrow(places.label);
         let (mut upper, mut all) = (Lanes::EMPTY, Lanes::EMPTY);
@@ -356,7 +354,7 @@ impl<'a, F: Float> Group<'a, F> {
             for lane in 0..GROUP {
                 above[lane] = is_before(column.0[lane], places.logit[lane], k as u32, label[lane]);
                 let reference = if above[lane] { scans.max[lane] } else { shift[lane] };
-                terms[lane] = F::exp2(depth(column.0[lane], reference, bottom[lane]), scale[lane]);
+                terms[lane] = depths[lane].term(column.0[lane], reference);
             }
             for lane in 0..GROUP {
                 let words = F::words(terms[lane]);

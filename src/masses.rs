@@ -20,7 +20,7 @@ use crate::sum::{Groups, LANES, is_before, quanta, split_higher, split_lower, su
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sharpness<F> {
     pub(crate) beta: f64,
-    /// `beta log2(e)`, kept finite: at infinite beta only equal logits have a term. Kept from 0 as well.
+    /// `beta log2(e)`, kept finite: at infinite beta only equal logits have a term.
     pub(crate) scale: F,
     /// The grid of shifts and its inverse, powers of two; a cell of 0 where beta leaves the type's range.
     cell: F,
@@ -31,7 +31,7 @@ impl<F: Float> Sharpness<F> {
     #[inline(always)]
     pub(crate) fn new(weight: f64, temperature: f64) -> Self {
         let beta = 1.0 / (weight * temperature);
-        let scale = F::from_f64(beta * std::f64::consts::LOG2_E).smaller(F::MAX).larger(F::SMALLEST_SCALE);
+        let scale = F::from_f64(beta * std::f64::consts::LOG2_E).smaller(F::MAX);
         // beta in [2^e, 2^(e+1)): a cell of 2^(1-e) spans 2 to 4 units of 1 / beta.
         let exponent = ((beta.to_bits() >> 52) as i32 & 0x7ff) - 1023;
         let within = exponent <= F::LARGEST_EXPONENT;

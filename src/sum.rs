@@ -116,25 +116,53 @@ pub(crate) fn is_before<const LEFT: bool, F: Float>(z: F, y: F) -> bool {
     if LEFT { z >= y } else { z > y }
 }
 
-/// How far a logit lies below the shift; `deepest` beyond that, above the shift and for NaN.
-///
-/// As patterns: the smaller of two unsigned integers, since negative numbers and NaN come after the others.
-#[inline(always)]
-pub(crate) fn depth<F: Float>(z: F, shift: F, deepest: F) -> F {
-    let depth = shift - z;
-    if depth >= F::ZERO && depth < deepest { depth } else { deepest }
+/// How far logits lie below a shift, in units that a scale can be applied to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Depths<F> {
+    /// 1; the scale itself where it is too small to be divided by, and `scale` is 1 instead.
+    before: F,
+    pub(crate) scale: F,
+    /// From here on terms add nothing.
+    deepest: F,
 }
 
-/// The depth from which terms add nothing.
+impl<F: Float> Depths<F> {
+    #[inline(always)]
+    pub(crate) fn new(scale: F) -> Self {
+        let one = F::from_f32(1.0);
+        if scale >= F::SMALLEST_SCALE {
+            Self { before: one, scale, deepest: deepest(scale) }
+        } else {
+            Self { before: scale, scale: one, deepest: F::DEEPEST }
+        }
+    }
+
+    /// The depth of a logit; the deepest for those far below or above the shift, and for NaN.
+    ///
+    /// As patterns: the smaller of two unsigned integers, since negative numbers and NaN come after the others.
+    #[inline(always)]
+    pub(crate) fn of(&self, z: F, shift: F) -> F {
+        let depth = (shift - z) * self.before;
+        if depth >= F::ZERO && depth < self.deepest { depth } else { self.deepest }
+    }
+
+    /// One term: `2^-(scale (shift - z))`, at most 1, and nothing for what is deepest.
+    #[inline(always)]
+    pub(crate) fn term(&self, z: F, shift: F) -> F {
+        F::exp2(self.of(z, shift), self.scale)
+    }
+}
+
+/// The depth from which terms add nothing, for a scale that is not too small.
 #[inline(always)]
 pub(crate) fn deepest<F: Float>(scale: F) -> F {
     F::DEEPEST.over(scale)
 }
 
-/// One term: `2^-(scale (shift - z))`, at most 1, and nothing for what is deepest.
+/// [`Depths::term`] of one logit.
 #[inline(always)]
 pub(crate) fn term<F: Float>(z: F, shift: F, scale: F) -> F {
-    F::exp2(depth(z, shift, deepest(scale)), scale)
+    Depths::new(scale).term(z, shift)
 }
 
 /// The integer multiple of the quantum that one term adds to a sum.
@@ -149,9 +177,10 @@ pub(crate) fn quanta<F: Float>(z: F, shift: F, scale: F) -> i128 {
 
 /// `$call` of the vector form, if there is one for this row.
 macro_rules! by_vectors {
-    ($row:ident, $call:ident($($arg:expr),*) => |$sums:ident| $result:expr) => {
+    ($row:ident, $scale:ident, $call:ident($($arg:expr),*) => |$sums:ident| $result:expr) => {
         #[cfg(target_arch = "x86_64")]
-        if let Some(narrow) = F::as_f32($row)
+        if $scale >= F::SMALLEST_SCALE
+            && let Some(narrow) = F::as_f32($row)
             && let Some($sums) = crate::simd::x86_64::$call(narrow, $($arg.to_f64() as f32),*)
         {
             return $result;
@@ -162,7 +191,7 @@ macro_rules! by_vectors {
 /// Sum of the terms of all logits, in quanta.
 #[inline(always)]
 pub(crate) fn sum_terms<F: Float>(row: &[F], shift: F, scale: F) -> i128 {
-    by_vectors!(row, sum_terms(shift, scale) => |sum| sum);
+    by_vectors!(row, scale, sum_terms(shift, scale) => |sum| sum);
     sum_terms_plain(row, shift, scale)
 }
 
@@ -170,14 +199,14 @@ pub(crate) fn sum_terms<F: Float>(row: &[F], shift: F, scale: F) -> i128 {
 /// relative to `max`, and of the others, relative to `shift`. In quanta.
 #[inline(always)]
 pub(crate) fn split_lower<F: Float>(part: &[F], y: F, max: F, shift: F, scale: F) -> (i128, i128) {
-    by_vectors!(part, split_lower(y, max, shift, scale) => |sums| sums);
+    by_vectors!(part, scale, split_lower(y, max, shift, scale) => |sums| sums);
     split_lower_plain(part, y, max, shift, scale)
 }
 
 /// The same for the higher labels.
 #[inline(always)]
 pub(crate) fn split_higher<F: Float>(part: &[F], y: F, max: F, shift: F, scale: F) -> (i128, i128) {
-    by_vectors!(part, split_higher(y, max, shift, scale) => |sums| sums);
+    by_vectors!(part, scale, split_higher(y, max, shift, scale) => |sums| sums);
     split_higher_plain(part, y, max, shift, scale)
 }
 
@@ -256,7 +285,7 @@ instances! {
 
 #[inline(always)]
 pub(crate) fn sum_terms_body<F: Float>(row: &[F], shift: F, scale: F) -> i128 {
-    let bottom = deepest(scale);
+    let depths = Depths::new(scale);
     let mut sum = 0;
     for block in row.chunks(BLOCK) {
         let mut lanes = Lanes::<LANES>::EMPTY;
@@ -266,7 +295,7 @@ pub(crate) fn sum_terms_body<F: Float>(row: &[F], shift: F, scale: F) -> i128 {
             // In two loops: the compiler then keeps the whole group in registers.
             let mut terms = [F::ZERO; LANES];
             for lane in 0..LANES {
-                terms[lane] = F::exp2(depth(group[lane], shift, bottom), scale);
+                terms[lane] = depths.term(group[lane], shift);
             }
             for lane in 0..LANES {
                 lanes.add(lane, terms[lane]);
@@ -286,7 +315,7 @@ pub(crate) fn split_terms<const LEFT: bool, F: Float>(
     shift: F,
     scale: F,
 ) -> (i128, i128) {
-    let bottom = deepest(scale);
+    let depths = Depths::new(scale);
     let (mut upper, mut all) = (0, 0);
     for block in part.chunks(BLOCK) {
         let (mut upper_lanes, mut all_lanes) = (Lanes::<LANES>::EMPTY, Lanes::<LANES>::EMPTY);
@@ -296,7 +325,7 @@ pub(crate) fn split_terms<const LEFT: bool, F: Float>(
             let mut terms = [F::ZERO; LANES];
             for lane in 0..LANES {
                 let reference = if is_before::<LEFT, F>(group[lane], y) { max } else { shift };
-                terms[lane] = F::exp2(depth(group[lane], reference, bottom), scale);
+                terms[lane] = depths.term(group[lane], reference);
             }
             for lane in 0..LANES {
                 let words = F::words(terms[lane]);
@@ -312,21 +341,21 @@ pub(crate) fn split_terms<const LEFT: bool, F: Float>(
 
 #[inline(always)]
 fn unit_sums_body<F: Float>(row: &[F], shift: F) -> (f64, f64) {
-    let bottom = deepest(F::LOG2_E);
+    let depths = Depths::new(F::LOG2_E);
     let (mut exponentials, mut weighted) = ([0.0; LANES], [0.0; LANES]);
     for run in row.chunks(LANES * RUN) {
         let (mut e_run, mut d_run) = ([F::ZERO; LANES], [F::ZERO; LANES]);
         let (whole, rest) = run.as_chunks::<LANES>();
         for group in whole {
             for lane in 0..LANES {
-                let d = depth(group[lane], shift, bottom);
+                let d = depths.of(group[lane], shift);
                 let e = F::exp2(d, F::LOG2_E);
                 e_run[lane] = e_run[lane] + e;
                 d_run[lane] = e.mul_add(d, d_run[lane]);
             }
         }
         for (lane, &z) in rest.iter().enumerate() {
-            let d = depth(z, shift, bottom);
+            let d = depths.of(z, shift);
             let e = F::exp2(d, F::LOG2_E);
             e_run[lane] = e_run[lane] + e;
             d_run[lane] = e.mul_add(d, d_run[lane]);
@@ -341,18 +370,18 @@ fn unit_sums_body<F: Float>(row: &[F], shift: F) -> (f64, f64) {
 
 #[inline(always)]
 fn unit_sums_few_body<F: Float>(row: &[F], shift: F) -> (f64, f64) {
-    let bottom = deepest(F::LOG2_E);
+    let depths = Depths::new(F::LOG2_E);
     let (mut exponentials, mut weighted) = (0.0, 0.0);
     for run in row.chunks(RUN) {
-        let (mut depths, mut terms) = ([F::ZERO; RUN], [F::ZERO; RUN]);
+        let (mut below, mut terms) = ([F::ZERO; RUN], [F::ZERO; RUN]);
         for (i, &z) in run.iter().enumerate() {
-            depths[i] = depth(z, shift, bottom);
-            terms[i] = F::exp2(depths[i], F::LOG2_E);
+            below[i] = depths.of(z, shift);
+            terms[i] = F::exp2(below[i], F::LOG2_E);
         }
         let (mut e_run, mut d_run) = (F::ZERO, F::ZERO);
         for i in 0..RUN {
             e_run = e_run + terms[i];
-            d_run = terms[i].mul_add(depths[i], d_run);
+            d_run = terms[i].mul_add(below[i], d_run);
         }
         exponentials += e_run.to_f64();
         weighted += d_run.to_f64();

@@ -94,7 +94,7 @@ const TERMS_PER_LANE: usize = 4096;
 /// and vectors of such are passed over.
 const SHALLOW: f32 = 10.0;
 
-/// [`crate::sum::depth`], with a shift that is not `-0.0`: the difference is then not `-0.0` either.
+/// [`crate::sum::Depths::of`], with a shift that is not `-0.0`: the difference is then not `-0.0` either.
 #[inline(always)]
 pub(super) unsafe fn depth<V: Vector>(z: V, shift: V, bottom: V) -> V {
     // SAFETY: the caller vouches for the instruction set.
