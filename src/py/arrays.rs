@@ -181,7 +181,12 @@ impl Table {
     /// Reads rows of N-byte elements through `convert`, which gets bytes in the machine's order. The
     /// inner loop runs along the shorter stride: a column-major array is read a cache line at a time.
     #[inline(always)]
-    fn read<const N: usize, F>(&self, rows: &[usize], target: &mut [F], convert: impl Fn([u8; N]) -> F) {
+    fn read<const N: usize, F: Float>(
+        &self,
+        rows: &[usize],
+        target: &mut [F],
+        convert: impl Fn([u8; N]) -> F,
+    ) {
         let k = self.n_labels;
         let element = |start: *const u8, column: usize| {
             // SAFETY: column < n_labels and the element has N bytes; read_unaligned asks for no more.
@@ -212,17 +217,50 @@ impl Table {
                     *value = native(element(start, column));
                 }
             }
+        } else if self.row_stride == N as isize && rows.windows(2).all(|pair| pair[1] == pair[0] + 1) {
+            self.read_columns(rows[0], rows.len(), target, native);
         } else {
             let mut starts = [std::ptr::null::<u8>(); GROUP];
             for (start, &row) in starts.iter_mut().zip(rows) {
                 *start = self.address(row);
             }
-            // The next rows lie beside these: their lines are asked for now, to be there when it is their turn.
-            let ahead = starts[0].wrapping_offset(rows.len() as isize * self.row_stride);
             for column in 0..k {
-                fetch(ahead.wrapping_offset(column as isize * self.column_stride));
                 for (i, &start) in starts[..rows.len()].iter().enumerate() {
                     target[i * k + column] = native(element(start, column));
+                }
+            }
+        }
+    }
+
+    /// Reads `count` rows from `first` on, whose elements lie side by side in each column: square by square, so
+    /// that both sides are read and written whole lines at a time.
+    #[inline(always)]
+    fn read_columns<const N: usize, F: Float>(
+        &self,
+        first: usize,
+        count: usize,
+        target: &mut [F],
+        native: impl Fn([u8; N]) -> F,
+    ) {
+        const SIDE: usize = 16;
+        let (k, start) = (self.n_labels, self.address(first));
+        let mut square = [[[0_u8; N]; GROUP]; SIDE];
+        for left in (0..k).step_by(SIDE) {
+            let width = SIDE.min(k - left);
+            for (column, values) in square[..width].iter_mut().enumerate() {
+                // SAFETY: the column is below n_labels, and the elements of `count` rows, N bytes each, lie one
+                // after the other from there on; bytes need no alignment.
+                let source = unsafe {
+                    let address = start.offset((left + column) as isize * self.column_stride);
+                    std::slice::from_raw_parts(address.cast::<[u8; N]>(), count)
+                };
+                values[..count].copy_from_slice(source);
+                // The next rows come after these: their line is asked for now, to be there when it is their turn.
+                fetch(source.as_ptr().wrapping_add(count).cast());
+            }
+            for (i, row) in target.chunks_exact_mut(k).enumerate() {
+                for (value, column) in row[left..left + width].iter_mut().zip(&square) {
+                    *value = native(column[i]);
                 }
             }
         }
