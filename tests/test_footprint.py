@@ -30,7 +30,7 @@ def test_a_copy_would_be_seen():
 
 
 def modules_after(module, use=""):
-    code = f"import sys, {module}; {use or "None"}; print(*sys.modules)"
+    code = f"import sys, {module}; {use or 'None'}; print(*sys.modules)"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     return set(run.stdout.split())
 
