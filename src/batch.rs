@@ -39,6 +39,28 @@ fn checked_label<F: Float, R: Rows<F>>(rows: &R, index: usize, label: i64) -> Re
     valid.ok_or_else(|| Error::Label { row: rows.position(index), value: label, n_labels })
 }
 
+/// The labels of the rows from `first` on, at most a group of them.
+#[inline(always)]
+fn checked_labels<F: Float, R: Rows<F>>(
+    rows: &R,
+    first: usize,
+    labels: &[i64],
+) -> Result<[usize; GROUP], Error> {
+    let n_labels = rows.n_labels() as u64;
+    let mut checked = [0; GROUP];
+    let mut outside = false;
+    for (place, &label) in checked.iter_mut().zip(labels) {
+        outside |= label as u64 >= n_labels; // negative ones too
+        *place = label as usize;
+    }
+    if outside {
+        for (i, &label) in labels.iter().enumerate() {
+            checked_label(rows, first + i, label)?;
+        }
+    }
+    Ok(checked)
+}
+
 /// Bytes of rows that are worked on together: more would push the first out of the nearest caches
 /// before the second pass.
 const GROUP_BYTES: usize = 1 << 16;
@@ -87,9 +109,9 @@ fn uncertainty_rows<F: Float, R: Rows<F>>(
         let group = rows.group(first, count, &mut scratch)?;
         let out = &mut out[first - start..][..count];
         if measure == Measure::Entropy {
-            let group = Group::new(group, count, &mut columns);
-            let scans = group.scan(|i| rows.position(first + i))?;
-            out.copy_from_slice(&group.entropies(&scans)[..count]);
+            let group = Group::new(group, count, rows.ahead(first + count), &mut columns);
+            let scans = group.scan(true, |i| rows.position(first + i))?;
+            out.copy_from_slice(&scans.entropies()[..count]);
             continue;
         }
         for i in 0..count {
@@ -231,14 +253,12 @@ fn label_scores_rows<F: Float, R: Rows<F>>(
     let start = range.start;
     let (mut scratch, mut columns) = (Vec::new(), Vec::new());
     for (first, count) in groups(rows, range) {
-        let mut label = [0; GROUP];
-        for i in 0..count {
-            label[i] = checked_label(rows, first + i, labels[first + i])?;
-        }
-        let group = Group::new(rows.group(first, count, &mut scratch)?, count, &mut columns);
+        let label = checked_labels(rows, first, &labels[first..first + count])?;
+        let ahead = rows.ahead(first + count);
+        let group = Group::new(rows.group(first, count, &mut scratch)?, count, ahead, &mut columns);
         let position = |i| rows.position(first + i);
-        group_label_scores(&group, first, position, label, candidates, *scale, randomness, |c, i, score| {
-            out[c][first - start + i] = score;
+        group_label_scores(&group, first, position, label, candidates, *scale, randomness, |c, scores| {
+            out[c][first - start..][..scores.len()].copy_from_slice(scores);
         })?;
     }
     Ok(())

@@ -15,31 +15,23 @@ const ROUND: f64 = 6_755_399_441_055_744.0;
 /// `e^x`: 0 below the smallest subnormal, infinity above the largest finite value.
 #[inline(always)]
 pub(crate) fn exp(x: f64) -> f64 {
-    // Taylor's series to degree 13 on |r| <= ln(2)/2 has a remainder below 5e-18.
-    const INVERSE_FACTORIALS: [f64; 12] = [
-        1.0 / 479_001_600.0,
-        1.0 / 39_916_800.0,
-        1.0 / 3_628_800.0,
-        1.0 / 362_880.0,
-        1.0 / 40_320.0,
-        1.0 / 5_040.0,
-        1.0 / 720.0,
-        1.0 / 120.0,
-        1.0 / 24.0,
-        1.0 / 6.0,
-        0.5,
-        1.0,
-    ];
+    // Taylor's series to degree 13 on |r| <= ln(2)/2 has a remainder below 5e-18. It is 1 + r q(r), with
+    // the even and the odd powers of q side by side: in one chain each would wait for the last.
+    const EVEN: [f64; 6] = [1.0 / 39_916_800.0, 1.0 / 362_880.0, 1.0 / 5_040.0, 1.0 / 120.0, 1.0 / 6.0, 1.0];
+    const ODD: [f64; 6] =
+        [1.0 / 479_001_600.0, 1.0 / 3_628_800.0, 1.0 / 40_320.0, 1.0 / 720.0, 1.0 / 24.0, 0.5];
     let x = x.clamp(-800.0, 800.0);
     let shifted = x.mul_add(std::f64::consts::LOG2_E, ROUND);
     let whole = shifted - ROUND;
     let r = whole.mul_add(-LN2_HIGH, x);
     let r = whole.mul_add(-LN2_LOW, r);
-    let mut p = 1.0_f64 / 6_227_020_800.0;
-    for c in INVERSE_FACTORIALS {
-        p = p.mul_add(r, c);
+    let square = r * r;
+    let (mut even, mut odd) = (1.0_f64 / 6_227_020_800.0, 0.0_f64);
+    for i in 0..6 {
+        even = even.mul_add(square, EVEN[i]);
+        odd = odd.mul_add(square, ODD[i]);
     }
-    p = p.mul_add(r, 1.0);
+    let p = odd.mul_add(r, even).mul_add(r, 1.0);
     // Two factors, so that results near either end of the range are not cut short.
     let half = whole.mul_add(0.5, ROUND);
     let other = (whole - (half - ROUND)) + ROUND;
@@ -72,10 +64,15 @@ pub(crate) fn ln(x: f64) -> f64 {
     // ln(m) = 2 atanh(s) = 2 s + 2 s (s^2/3 + s^4/5 + ...), s = f / (2 + f), |s| <= 0.172.
     let s = f / (2.0 + f);
     let q = s * s;
-    let mut p = 1.0_f64 / 23.0;
-    for denominator in [21.0, 19.0, 17.0, 15.0, 13.0, 11.0, 9.0, 7.0, 5.0, 3.0] {
-        p = p.mul_add(q, 1.0 / denominator);
+    // Even and odd powers of q side by side, as in `exp`.
+    let square = q * q;
+    let (mut even, mut odd) = (1.0_f64 / 23.0, 1.0_f64 / 21.0);
+    for (of_even, of_odd) in [(19.0, 17.0), (15.0, 13.0), (11.0, 9.0), (7.0, 5.0)] {
+        even = even.mul_add(square, 1.0 / of_even);
+        odd = odd.mul_add(square, 1.0 / of_odd);
     }
+    let p = even.mul_add(square, 1.0 / 3.0);
+    let p = odd.mul_add(q, p);
     // 2 s = f - s f, which keeps f, exact, as the leading term.
     let tail = s.mul_add(-f, 2.0 * s * q * p);
     let value = e.mul_add(LN2_HIGH, f + (tail + e * LN2_LOW));

@@ -1,43 +1,62 @@
-//! Sixteen rows at a time: the fast twin of the one-row definitions in [`crate::row`] and
+//! A group of rows at a time: the fast twin of the one-row definitions in [`crate::row`] and
 //! [`crate::masses`].
 //!
 //! Two things make it fast. What is left of a row after its sums (entropy, weight, score) is a few dozen
-//! float64 operations, as much work as summing a hundred labels; done for sixteen rows in lanes it
-//! nearly vanishes. And for few labels the sums themselves run across rows, one lane a row, instead of
-//! along them, where most lanes would be empty. Sums are exact, so both ways give the same bits as the
-//! one-row forms; the tests below hold them to it.
+//! float64 operations, as much work as summing a hundred labels; done for a group of rows in lanes
+//! it nearly vanishes. And for few labels the sums themselves run across rows, one lane a row, instead of
+//! along them, where most lanes would be empty. Sums are exact, or for entropy in the order of the
+//! labels, so both ways give the same bits as the one-row forms; the tests below hold them to it.
 
 use crate::error::Error;
 use crate::float::Float;
-use crate::masses::{Place, Sharpness, Sums, label_masses, place};
+use crate::masses::{Place, SharpnessLanes, Sums, label_masses, place_in};
 use crate::row::{Scan, check_row, entropy_of_sums};
-use crate::rows::GROUP;
+use crate::rows::{Column, GROUP};
 use crate::score::MassLanes;
-use crate::sum::{LANES, Lanes, UnitSums, each_lane, exponent, term, unit_sums};
-
-/// Up to this many labels, sums run across rows.
-const FEW_LABELS: usize = 64;
-
-// A lane of a sum is a row of the group.
-const _: () = assert!(GROUP == LANES);
+#[cfg(target_arch = "x86_64")]
+use crate::simd::x86_64;
+use crate::sum::{Depths, FEW_LABELS, Lanes, RUN, UnitSums, each_lane, unit_sums};
 
 /// Rows, and the same transposed when labels are few.
 #[derive(Debug)]
 pub(crate) struct Group<'a, F> {
     pub(crate) rows: [&'a [F]; GROUP],
     pub(crate) count: usize,
-    columns: &'a [[F; GROUP]],
+    columns: &'a [Column<F>],
+    /// What the next group will be read from, to be fetched meanwhile; may be empty.
+    ahead: &'a [F],
 }
 
-/// [`Scan`] of each row.
+/// [`Scan`] of each row, and where they are wanted its sums behind entropy.
 #[derive(Debug)]
+#[repr(align(64))]
 pub(crate) struct Scans<F> {
     pub(crate) max: [F; GROUP],
     pub(crate) second: [F; GROUP],
     bits: [u32; GROUP],
+    exponentials: [f64; GROUP],
+    weighted: [f64; GROUP],
 }
 
 impl<F: Float> Scans<F> {
+    /// [`crate::row::entropy`] of each row.
+    #[inline(always)]
+    pub(crate) fn entropies(&self) -> [f64; GROUP] {
+        each_lane!([0.0; GROUP], |i| {
+            let gap = self.max[i].to_f64() - self.second[i].to_f64();
+            entropy_of_sums(gap, &UnitSums::new(self.exponentials[i], self.weighted[i], gap))
+        })
+    }
+
+    /// [`Scan::words`] of each row.
+    #[inline(always)]
+    pub(crate) fn words(&self) -> [[u64; GROUP]; 2] {
+        [
+            each_lane!([0; GROUP], |i| self.max[i].wide_pattern()),
+            each_lane!([0; GROUP], |i| u64::from(self.bits[i])),
+        ]
+    }
+
     #[inline(always)]
     pub(crate) fn scan(&self, i: usize) -> Scan<F> {
         Scan { max: self.max[i], second: self.second[i], bits: self.bits[i] }
@@ -46,36 +65,38 @@ impl<F: Float> Scans<F> {
 
 /// [`Place`] of each row's label.
 #[derive(Debug)]
+#[repr(align(64))]
 pub(crate) struct Places<F> {
     label: [usize; GROUP],
     pub(crate) logit: [F; GROUP],
     pub(crate) rank: [usize; GROUP],
     next: [F; GROUP],
+    /// Whether another label may have a label's logit.
+    ties: bool,
 }
 
 impl<F: Float> Places<F> {
     /// The places of the top labels, which are known without a search.
     #[inline(always)]
     pub(crate) fn of_top(label: [usize; GROUP], scans: &Scans<F>) -> Self {
-        Self { label, logit: scans.max, rank: [1; GROUP], next: scans.second }
+        Self { label, logit: scans.max, rank: [1; GROUP], next: scans.second, ties: true }
     }
 }
 
 impl<'a, F: Float> Group<'a, F> {
     /// Takes the rows; `columns` is working space for transposing them.
     #[inline(always)]
-    pub(crate) fn new(rows: [&'a [F]; GROUP], count: usize, columns: &'a mut Vec<[F; GROUP]>) -> Self {
-        columns.clear();
+    pub(crate) fn new(
+        rows: [&'a [F]; GROUP],
+        count: usize,
+        ahead: &'a [F],
+        columns: &'a mut Vec<Column<F>>,
+    ) -> Self {
         let n_labels = rows[0].len();
-        if n_labels <= FEW_LABELS {
-            columns.resize(n_labels, [F::ZERO; GROUP]);
-            for (lane, row) in rows.iter().enumerate() {
-                for (column, &z) in columns.iter_mut().zip(*row) {
-                    column[lane] = z;
-                }
-            }
-        }
-        Self { rows, count, columns }
+        // What is there from the last group is written over.
+        columns.resize(if n_labels <= FEW_LABELS { n_labels } else { 0 }, Column([F::ZERO; GROUP]));
+        transpose(&rows, columns);
+        Self { rows, count, columns, ahead }
     }
 
     #[inline(always)]
@@ -83,29 +104,34 @@ impl<'a, F: Float> Group<'a, F> {
         !self.columns.is_empty()
     }
 
-    /// [`Scan::of`] for each row.
+    /// [`Scan::of`] for each row, with the sums behind entropy if it is asked for.
     #[inline(always)]
-    pub(crate) fn scan(&self, position: impl Fn(usize) -> usize) -> Result<Scans<F>, Error> {
-        let mut scans =
-            Scans { max: [F::NEG_INFINITY; GROUP], second: [F::NEG_INFINITY; GROUP], bits: [0; GROUP] };
+    pub(crate) fn scan(
+        &self,
+        with_entropy: bool,
+        position: impl Fn(usize) -> usize,
+    ) -> Result<Scans<F>, Error> {
+        let mut scans = Scans {
+            max: [F::NEG_INFINITY; GROUP],
+            second: [F::NEG_INFINITY; GROUP],
+            bits: [0; GROUP],
+            exponentials: [0.0; GROUP],
+            weighted: [0.0; GROUP],
+        };
         if !self.is_transposed() {
             for i in 0..self.count {
-                let scan = Scan::of(self.rows[i], position(i))?;
+                let row = self.rows[i];
+                let scan = Scan::of(row, position(i))?;
                 (scans.max[i], scans.second[i], scans.bits[i]) = (scan.max, scan.second, scan.bits);
+                // While the row is in the nearest cache, and the next one is on its way there.
+                if with_entropy {
+                    let ahead = if i + 1 < self.count { self.rows[i + 1] } else { self.ahead };
+                    (scans.exponentials[i], scans.weighted[i]) = unit_sums(row, scan.second, ahead);
+                }
             }
             return Ok(scans);
         }
-        let mut poison = [F::ZERO; GROUP];
-        for column in self.columns {
-            for lane in 0..GROUP {
-                let z = column[lane];
-                poison[lane] = poison[lane] + z * F::ZERO; // NaN from NaN and infinities on
-                scans.second[lane] = scans.second[lane].larger(scans.max[lane].smaller(z));
-                scans.max[lane] = scans.max[lane].larger(z);
-                scans.bits[lane] = scans.bits[lane].wrapping_add(z.pattern());
-            }
-        }
-        if poison.iter().any(|p| *p != F::ZERO) {
+        if self.scan_columns(&mut scans) {
             for i in 0..self.count {
                 check_row(self.rows[i], position(i))?;
                 if scans.max[i] == F::NEG_INFINITY {
@@ -113,76 +139,97 @@ impl<'a, F: Float> Group<'a, F> {
                 }
             }
         }
+        if with_entropy {
+            self.sum_columns(&mut scans);
+        }
         Ok(scans)
     }
 
-    /// [`crate::row::entropy`] of each row.
+    /// Fills the scans, and says whether any value is not finite.
     #[inline(always)]
-    pub(crate) fn entropies(&self, scans: &Scans<F>) -> [f64; GROUP] {
-        let (exponentials, weighted) = self.unit_sums(scans);
-        let gap = each_lane!([0.0; GROUP], |i| scans.max[i].to_f64() - scans.second[i].to_f64());
-        each_lane!([0.0; GROUP], |i| {
-            let sums = UnitSums { exponentials: exponentials[i], weighted: weighted[i] };
-            entropy_of_sums(gap[i], &sums)
-        })
-    }
-
-    /// [`UnitSums`] of each row.
-    #[inline(always)]
-    fn unit_sums(&self, scans: &Scans<F>) -> ([f64; GROUP], [f64; GROUP]) {
-        let (mut exponentials, mut weighted) = ([0.0; GROUP], [0.0; GROUP]);
-        if !self.is_transposed() {
-            for i in 0..self.count {
-                let sums = unit_sums(self.rows[i], scans.second[i]);
-                (exponentials[i], weighted[i]) = (sums.exponentials, sums.weighted);
-            }
-            return (exponentials, weighted);
+    fn scan_columns(&self, scans: &mut Scans<F>) -> bool {
+        #[cfg(target_arch = "x86_64")]
+        if let Some(columns) = F::columns_as_f32(self.columns)
+            && let Some((max, second, bits, poisoned)) = x86_64::scan_columns(columns)
+        {
+            (scans.max, scans.second, scans.bits) = (widened(&max), widened(&second), bits);
+            return poisoned;
         }
-        let (mut e_lanes, mut d_lanes) = (Lanes::EMPTY, Lanes::EMPTY);
+        let mut poison = [F::ZERO; GROUP];
         for column in self.columns {
-            let (mut terms, mut products) = ([F::ZERO; GROUP], [F::ZERO; GROUP]);
             for lane in 0..GROUP {
-                let t = exponent(column[lane], scans.second[lane], F::LOG2_E);
-                terms[lane] = F::exp2(t);
-                products[lane] = terms[lane] * (F::ZERO - t);
-            }
-            for lane in 0..GROUP {
-                e_lanes.add(lane, terms[lane]);
-                d_lanes.add(lane, products[lane]);
+                let z = column.0[lane];
+                poison[lane] = poison[lane] + z * F::ZERO; // NaN from NaN and infinities on
+                scans.second[lane] = scans.second[lane].larger(scans.max[lane].smaller(z));
+                scans.max[lane] = scans.max[lane].larger(z);
+                scans.bits[lane] = scans.bits[lane].wrapping_add(z.pattern());
             }
         }
-        let taken = self.columns.len();
-        let one = F::words(F::exp2(F::ZERO));
-        for i in 0..GROUP {
-            exponentials[i] = F::words_to_f64(minus(e_lanes.words::<F>(i, taken), one));
-            weighted[i] = F::words_to_f64(d_lanes.words::<F>(i, taken)) * std::f64::consts::LN_2;
-        }
-        (exponentials, weighted)
+        poison.iter().any(|p| *p != F::ZERO)
     }
 
-    /// [`place`] of each row's label.
+    /// [`unit_sums`] of each row, from the columns.
     #[inline(always)]
-    pub(crate) fn places(&self, label: [usize; GROUP]) -> Places<F> {
+    fn sum_columns(&self, scans: &mut Scans<F>) {
+        #[cfg(target_arch = "x86_64")]
+        if let Some(columns) = F::columns_as_f32(self.columns)
+            && let Some(ahead) = F::as_f32(self.ahead)
+            && let Some(sums) = x86_64::unit_sums_columns(columns, &narrowed(&scans.second), ahead)
+        {
+            (scans.exponentials, scans.weighted) = sums;
+            return;
+        }
+        let depths = Depths::new(F::LOG2_E);
+        for run in self.columns.chunks(RUN) {
+            let (mut e_run, mut d_run) = ([F::ZERO; GROUP], [F::ZERO; GROUP]);
+            for column in run {
+                for lane in 0..GROUP {
+                    let d = depths.of(column.0[lane], scans.second[lane]);
+                    let e = F::exp2(d, F::LOG2_E);
+                    e_run[lane] = e_run[lane] + e;
+                    d_run[lane] = e.mul_add(d, d_run[lane]);
+                }
+            }
+            for lane in 0..GROUP {
+                scans.exponentials[lane] += e_run[lane].to_f64();
+                scans.weighted[lane] += d_run[lane].to_f64();
+            }
+        }
+    }
+
+    /// [`place_in`] of each row's label.
+    #[inline(always)]
+    pub(crate) fn places(&self, scans: &Scans<F>, label: [usize; GROUP]) -> Places<F> {
         let mut places = Places {
             label,
             logit: each_lane!([F::ZERO; GROUP], |i| self.rows[i][label[i]]),
             rank: [1; GROUP],
             next: [F::NEG_INFINITY; GROUP],
+            ties: true,
         };
         if !self.is_transposed() {
             for i in 0..self.count {
-                let Place { rank, next, .. } = place(self.rows[i], label[i]);
+                let Place { rank, next, .. } = place_in(self.rows[i], label[i], &scans.scan(i));
                 (places.rank[i], places.next[i]) = (rank, next);
             }
+            return places;
+        }
+        #[cfg(target_arch = "x86_64")]
+        if let Some(columns) = F::columns_as_f32(self.columns)
+            && let Some(Some((before, next))) = x86_64::places_columns(columns, &narrowed(&places.logit))
+        {
+            places.rank = each_lane!([1; GROUP], |i| 1 + before[i] as usize);
+            places.next = widened(&next);
+            places.ties = false;
             return places;
         }
         let label = narrow(label);
         let mut count = [0_u32; GROUP];
         for (k, column) in self.columns.iter().enumerate() {
             for lane in 0..GROUP {
-                let before = is_before(column[lane], places.logit[lane], k as u32, label[lane]);
+                let before = is_before(column.0[lane], places.logit[lane], k as u32, label[lane]);
                 count[lane] += u32::from(before);
-                let z = if before | (k as u32 == label[lane]) { F::NEG_INFINITY } else { column[lane] };
+                let z = if before | (k as u32 == label[lane]) { F::NEG_INFINITY } else { column.0[lane] };
                 places.next[lane] = places.next[lane].larger(z);
             }
         }
@@ -190,65 +237,99 @@ impl<'a, F: Float> Group<'a, F> {
         places
     }
 
-    /// [`label_masses`] of each row's label.
+    /// [`label_masses`] of each row's label, put into `lanes`.
     #[inline(always)]
     pub(crate) fn masses(
         &self,
         kind: Sums,
         scans: &Scans<F>,
         places: &Places<F>,
-        sharpness: &[Sharpness<F>; GROUP],
-    ) -> MassLanes<GROUP> {
-        let mut lanes = MassLanes {
-            beta: each_lane!([0.0; GROUP], |i| sharpness[i].beta),
-            rank: places.rank,
-            distance: each_lane!([0.0; GROUP], |i| scans.max[i].to_f64() - places.logit[i].to_f64()),
-            above: [0.0; GROUP],
-            below: [0.0; GROUP],
-            shift_distance: [0.0; GROUP],
-            lead: [0.0; GROUP],
-        };
+        sharpness: &SharpnessLanes<F>,
+        lanes: &mut MassLanes<GROUP>,
+    ) {
+        lanes.beta = sharpness.beta;
+        lanes.rank = places.rank;
+        for i in 0..GROUP {
+            lanes.distance[i] = scans.max[i].to_f64() - places.logit[i].to_f64();
+        }
         if !self.is_transposed() {
             for i in 0..self.count {
                 let place = Place { logit: places.logit[i], rank: places.rank[i], next: places.next[i] };
                 let (row, label) = (self.rows[i], places.label[i]);
-                let masses = label_masses(kind, row, &scans.scan(i), label, &place, &sharpness[i]);
+                let masses = label_masses(kind, row, &scans.scan(i), label, &place, &sharpness.get(i));
                 lanes.above[i] = masses.above;
                 lanes.below[i] = masses.below;
                 lanes.shift_distance[i] = masses.shift_distance;
                 lanes.lead[i] = masses.lead;
             }
-            return lanes;
+            return;
         }
-        let scale = each_lane!([F::ZERO; GROUP], |i| sharpness[i].scale);
         let shift = each_lane!([F::ZERO; GROUP], |i| {
-            let shift = sharpness[i].shift_or(places.next[i], scans.max[i], places.logit[i]);
+            let shift = sharpness.get(i).shift_or(places.next[i], scans.max[i], places.logit[i]);
             if kind == Sums::Others && places.rank[i] > 1 { scans.max[i] } else { shift }
         });
-        let (above, all) = match kind {
-            Sums::Split => self.split(scans, places, &shift, &scale),
-            Sums::Others => (Lanes::EMPTY, self.sum(&shift, &scale)),
-        };
+        let (above, rest) = self.split_columns(kind, scans, places, &shift, &sharpness.scale);
         for i in 0..GROUP {
-            // The label itself was counted among the others.
-            let own = F::words(term(places.logit[i], shift[i], scale[i]));
-            let above = above.words::<F>(i, 0);
-            let rest = F::words_to_f64(minus(minus(all.words::<F>(i, 0), above), own));
             let is_above = kind == Sums::Others && places.rank[i] > 1;
-            lanes.above[i] = if is_above { rest } else { F::words_to_f64(above) };
-            lanes.below[i] = if is_above { 0.0 } else { rest };
+            lanes.above[i] = if is_above { rest[i] } else { above[i] };
+            lanes.below[i] = if is_above { 0.0 } else { rest[i] };
             lanes.shift_distance[i] = scans.max[i].to_f64() - shift[i].to_f64();
             lanes.lead[i] = places.logit[i].to_f64() - shift[i].to_f64();
         }
-        lanes
+    }
+
+    /// Sums over the labels before each row's label (none for `Sums::Others`) and over the other ones.
+    #[inline(always)]
+    fn split_columns(
+        &self,
+        kind: Sums,
+        scans: &Scans<F>,
+        places: &Places<F>,
+        shift: &[F; GROUP],
+        scale: &[F; GROUP],
+    ) -> ([f64; GROUP], [f64; GROUP]) {
+        let (mut above, mut rest) = ([0.0; GROUP], [0.0; GROUP]);
+        #[cfg(target_arch = "x86_64")]
+        if let Some(columns) = F::columns_as_f32(self.columns)
+            && (kind == Sums::Others || !places.ties)
+            && scale.iter().fold(true, |all, &s| all & (s >= F::SMALLEST_SCALE))
+        {
+            let (logit, shift, scale) = (narrowed(&places.logit), narrowed(shift), narrowed(scale));
+            let sums = match kind {
+                Sums::Split => x86_64::split_columns(columns, &logit, &narrowed(&scans.max), &shift, &scale),
+                Sums::Others => {
+                    x86_64::sum_columns(columns, &logit, &shift, &scale).map(|rest| ([0; GROUP], rest))
+                }
+            };
+            if let Some((above_words, rest_words)) = sums {
+                for i in 0..GROUP {
+                    above[i] = F::words_to_f64((above_words[i], 0));
+                    rest[i] = F::words_to_f64((rest_words[i], 0));
+                }
+                return (above, rest);
+            }
+        }
+        let depths = each_lane!([Depths::new(F::LOG2_E); GROUP], |i| Depths::new(scale[i]));
+        let (above_sums, all) = match kind {
+            Sums::Split => self.split(scans, places, shift, &depths),
+            Sums::Others => (Lanes::EMPTY, self.sum(shift, &depths)),
+        };
+        for i in 0..GROUP {
+            // The label itself was counted among the others.
+            let own = F::words(depths[i].term(places.logit[i], shift[i]));
+            let above_words = above_sums.words::<F>(i, 0);
+            above[i] = F::words_to_f64(above_words);
+            rest[i] = F::words_to_f64(minus(minus(all.words::<F>(i, 0), above_words), own));
+        }
+        (above, rest)
     }
 
     /// Sum over all labels of each row, relative to a shift.
     #[inline(always)]
-    fn sum(&self, shift: &[F; GROUP], scale: &[F; GROUP]) -> Lanes {
+    fn sum(&self, shift: &[F; GROUP], depths: &[Depths<F>; GROUP]) -> Lanes<GROUP> {
         let mut all = Lanes::EMPTY;
         for column in self.columns {
-            let terms = each_lane!([F::ZERO; GROUP], |lane| term(column[lane], shift[lane], scale[lane]));
+            let terms = each_lane!([F::ZERO; GROUP], |lane| depths[lane].term(column.0[lane], shift[lane]));
             for lane in 0..GROUP {
                 all.add_words(lane, F::words(terms[lane]), true);
             }
@@ -264,16 +345,16 @@ impl<'a, F: Float> Group<'a, F> {
         scans: &Scans<F>,
         places: &Places<F>,
         shift: &[F; GROUP],
-        scale: &[F; GROUP],
-    ) -> (Lanes, Lanes) {
+        depths: &[Depths<F>; GROUP],
+    ) -> (Lanes<GROUP>, Lanes<GROUP>) {
         let label = narrow(places.label);
         let (mut upper, mut all) = (Lanes::EMPTY, Lanes::EMPTY);
         for (k, column) in self.columns.iter().enumerate() {
             let (mut terms, mut above) = ([F::ZERO; GROUP], [false; GROUP]);
             for lane in 0..GROUP {
-                above[lane] = is_before(column[lane], places.logit[lane], k as u32, label[lane]);
+                above[lane] = is_before(column.0[lane], places.logit[lane], k as u32, label[lane]);
                 let reference = if above[lane] { scans.max[lane] } else { shift[lane] };
-                terms[lane] = term(column[lane], reference, scale[lane]);
+                terms[lane] = depths[lane].term(column.0[lane], reference);
             }
             for lane in 0..GROUP {
                 let words = F::words(terms[lane]);
@@ -283,6 +364,42 @@ impl<'a, F: Float> Group<'a, F> {
         }
         (upper, all)
     }
+}
+
+/// Writes rows side by side, where there are columns.
+#[inline(always)]
+fn transpose<F: Float>(rows: &[&[F]; GROUP], columns: &mut [Column<F>]) {
+    #[cfg(target_arch = "x86_64")]
+    if let Some(narrow) = F::columns_as_f32_mut(columns)
+        && !narrow.is_empty()
+    {
+        let mut narrow_rows: [&[f32]; GROUP] = [&[]; GROUP];
+        for i in 0..GROUP {
+            narrow_rows[i] = F::as_f32(rows[i]).unwrap_or_default();
+        }
+        if x86_64::transpose(&narrow_rows, narrow).is_some() {
+            return;
+        }
+    }
+    for (lane, row) in rows.iter().enumerate() {
+        for (column, &z) in columns.iter_mut().zip(*row) {
+            column.0[lane] = z;
+        }
+    }
+}
+
+/// Values that are float32 already, as such.
+#[inline(always)]
+#[cfg(target_arch = "x86_64")]
+fn narrowed<F: Float>(values: &[F; GROUP]) -> [f32; GROUP] {
+    each_lane!([0.0; GROUP], |i| values[i].to_f64() as f32)
+}
+
+/// The other way.
+#[inline(always)]
+#[cfg(target_arch = "x86_64")]
+fn widened<F: Float>(values: &[f32; GROUP]) -> [F; GROUP] {
+    each_lane!([F::ZERO; GROUP], |i| F::from_f32(values[i]))
 }
 
 /// The difference of two sums of words.
@@ -305,6 +422,7 @@ fn narrow(label: [usize; GROUP]) -> [u32; GROUP] {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::masses::place;
     use crate::row::entropy;
     use proptest::prelude::*;
 
@@ -313,26 +431,31 @@ mod tests {
         let k = data[0].len();
         let rows: [&[F]; GROUP] = std::array::from_fn(|i| data[i % data.len()].as_slice());
         let mut columns = Vec::new();
-        let group = Group::new(rows, data.len(), &mut columns);
+        let group = Group::new(rows, data.len(), &[], &mut columns);
         assert_eq!(group.is_transposed(), k <= FEW_LABELS);
-        let scans = group.scan(|i| i).unwrap();
-        let entropies = group.entropies(&scans);
+        let scans = group.scan(true, |i| i).unwrap();
+        let entropies = scans.entropies();
         let label = std::array::from_fn(|i| {
             let wanted = picks[i] % k;
             if rows[i][wanted] > F::NEG_INFINITY { wanted } else { k - 1 }
         });
-        let places = group.places(label);
-        let sharpness = [Sharpness::<F>::new(1.0 / beta, 1.0); GROUP];
-        let masses =
-            [Sums::Split, Sums::Others].map(|kind| (kind, group.masses(kind, &scans, &places, &sharpness)));
+        let places = group.places(&scans, label);
+        let sharpness = SharpnessLanes::<F>::new(&[1.0 / beta; GROUP], 1.0);
+        let masses = [Sums::Split, Sums::Others].map(|kind| {
+            let mut masses = MassLanes::EMPTY;
+            group.masses(kind, &scans, &places, &sharpness, &mut masses);
+            (kind, masses)
+        });
         for i in 0..data.len() {
             let scan = Scan::of(rows[i], i).unwrap();
             assert_eq!(format!("{scan:?}"), format!("{:?}", scans.scan(i)));
             assert_eq!(entropy(rows[i], &scan).to_bits(), entropies[i].to_bits());
             let one = place(rows[i], label[i]);
+            let quick = place_in(rows[i], label[i], &scan);
+            assert_eq!((one.rank, one.next), (quick.rank, quick.next));
             assert_eq!((one.rank, one.next), (places.rank[i], places.next[i]));
             for (kind, masses) in &masses {
-                let expected = label_masses(*kind, rows[i], &scan, label[i], &one, &sharpness[i]);
+                let expected = label_masses(*kind, rows[i], &scan, label[i], &one, &sharpness.get(i));
                 assert_eq!(format!("{expected:?}"), format!("{:?}", masses.get(i)));
             }
         }
@@ -377,7 +500,7 @@ mod tests {
             for (bad, expected) in [(nan, "column 2"), (none, "row 107")] {
                 let rows: [&[f64]; GROUP] =
                     std::array::from_fn(|i| if i == 7 { &bad } else { &good }.as_slice());
-                let error = Group::new(rows, 9, &mut columns).scan(|i| 100 + i).unwrap_err();
+                let error = Group::new(rows, 9, &[], &mut columns).scan(true, |i| 100 + i).unwrap_err();
                 assert!(error.to_string().contains(expected), "{error}");
             }
         }

@@ -7,7 +7,7 @@ use crate::elementary::exp;
 use crate::error::Error;
 use crate::float::Float;
 use crate::group::{Group, Places, Scans};
-use crate::masses::{Census, Order, Place, Sharpness, Sums, label_masses, place};
+use crate::masses::{Census, Order, Place, Sharpness, SharpnessLanes, Sums, label_masses, place_in};
 use crate::row::{Scan, entropy};
 use crate::rows::GROUP;
 use crate::score::{MassLanes, Masses, limit_score, score};
@@ -70,7 +70,7 @@ fn top_label<F: Float>(row: &[F], max: F) -> usize {
     row.iter().position(|&z| z == max).unwrap_or(0)
 }
 
-/// Scores of the labels of a group of rows, given to `each` as (candidate, row of the group, score).
+/// Scores of the labels of a group of rows, given to `each` candidate by candidate.
 /// `first` is the group's first row, by which U is found; `position` names a row of the group.
 #[allow(clippy::too_many_arguments, reason = "a kernel: everything it reads, named")]
 #[inline(always)]
@@ -82,21 +82,19 @@ pub(crate) fn group_label_scores<F: Float>(
     candidates: &Candidates<'_>,
     scale: Scale,
     randomness: &Randomness<'_>,
-    mut each: impl FnMut(usize, usize, f64),
+    mut each: impl FnMut(usize, &[f64]),
 ) -> Result<(), Error> {
     let n_labels = group.rows[0].len();
-    let scans = group.scan(position)?;
-    let entropies = if candidates.entropy { group.entropies(&scans) } else { [0.0; GROUP] };
-    let places = group.places(label);
-    let mut u = [0.0; GROUP];
-    for i in 0..group.count {
-        u[i] = randomness.score_uniform(first + i, scans.scan(i).words())?;
-    }
-    let mut shared: Option<(SumsKey, MassLanes<GROUP>)> = None;
+    let scans = group.scan(candidates.entropy, position)?;
+    let entropies = if candidates.entropy { scans.entropies() } else { [0.0; GROUP] };
+    let places = group.places(&scans, label);
+    let u = randomness.score_uniforms(first, group.count, &scans.words())?;
+    let mut shared: Option<SumsKey> = None;
+    let mut masses = MassLanes::EMPTY;
     for &c in &candidates.order {
         let candidate = &candidates.list[c];
         let Scoring { score: name, reweight, temperature } = *candidate;
-        let weight = each_lane!([1.0; GROUP], |i| reweight.weight(entropies[i]));
+        let weight = reweight.weights(&entropies);
         let scores = if candidate.is_limit() {
             let mut scores = [0.0; GROUP];
             for i in 0..group.count {
@@ -108,28 +106,26 @@ pub(crate) fn group_label_scores<F: Float>(
             scores
         } else {
             let key = sums_key(candidate);
-            let masses = match shared {
-                Some((known, masses)) if known == key => masses,
-                _ => {
-                    let sharpness = each_lane!([Sharpness::new(1.0, 1.0); GROUP], |i| Sharpness::new(
-                        weight[i],
-                        temperature
-                    ));
-                    if is_of_top(name) {
-                        let top = each_lane!([0; GROUP], |i| top_label(group.rows[i], scans.max[i]));
-                        group.masses(Sums::Split, &scans, &Places::of_top(top, &scans), &sharpness)
-                    } else {
-                        group.masses(sums_of(name), &scans, &places, &sharpness)
-                    }
+            if shared != Some(key) {
+                let sharpness = SharpnessLanes::new(&weight, temperature);
+                if is_of_top(name) {
+                    let top = each_lane!([0; GROUP], |i| top_label(group.rows[i], scans.max[i]));
+                    let places = Places::of_top(top, &scans);
+                    group.masses(Sums::Split, &scans, &places, &sharpness, &mut masses);
+                } else {
+                    group.masses(sums_of(name), &scans, &places, &sharpness, &mut masses);
                 }
-            };
-            shared = Some((key, masses));
+                shared = Some(key);
+            }
             score(name, scale, n_labels, &masses, &places.rank, &u)
         };
-        for i in 0..group.count {
-            // A label that cannot occur.
-            each(c, i, if places.logit[i] == F::NEG_INFINITY { f64::INFINITY } else { scores[i] });
-        }
+        // A label that cannot occur has no finite score.
+        each(
+            c,
+            &each_lane!([0.0; GROUP], |i| {
+                if places.logit[i] == F::NEG_INFINITY { f64::INFINITY } else { scores[i] }
+            })[..group.count],
+        );
     }
     Ok(())
 }
@@ -189,7 +185,7 @@ impl<'a, F: Float> View<'a, F> {
         if self.row[label] == F::NEG_INFINITY {
             return f64::INFINITY;
         }
-        let place = place(self.row, label);
+        let place = place_in(self.row, label, &self.scan);
         if candidate.is_limit() {
             return self.limit(candidate, place.logit, place.rank, scale);
         }
@@ -284,43 +280,41 @@ fn softmax_term<F: Float>(max: f64, z: F, scale: f64, temperature: f64) -> f64 {
     if z == F::NEG_INFINITY { 0.0 } else { value }
 }
 
-/// What [`View::of`] gives for each row of a group, with scans and entropies taken together.
+/// What [`View::of`] gives for each row of a group, with scans, entropies and U taken together.
 #[derive(Debug)]
 pub(crate) struct Views<F> {
     scans: Scans<F>,
     entropies: [f64; GROUP],
+    u: [f64; GROUP],
 }
 
 impl<F: Float> Views<F> {
+    /// Views of a group whose first row is row `first` of the call; `position` names a row of the group.
     #[inline(always)]
     pub(crate) fn of(
         group: &Group<'_, F>,
         candidates: &Candidates<'_>,
+        randomness: &Randomness<'_>,
+        first: usize,
         position: impl Fn(usize) -> usize,
     ) -> Result<Self, Error> {
-        let scans = group.scan(position)?;
-        let entropies = if candidates.entropy { group.entropies(&scans) } else { [0.0; GROUP] };
-        Ok(Self { scans, entropies })
+        let scans = group.scan(candidates.entropy, position)?;
+        let entropies = if candidates.entropy { scans.entropies() } else { [0.0; GROUP] };
+        let u = randomness.score_uniforms(first, group.count, &scans.words())?;
+        Ok(Self { scans, entropies, u })
     }
 
-    /// Row i of the group, which is row `index` of the call.
+    /// Row i of the group.
     #[inline(always)]
-    pub(crate) fn view<'a>(
-        &self,
-        i: usize,
-        row: &'a [F],
-        index: usize,
-        candidates: &Candidates<'_>,
-        randomness: &Randomness<'_>,
-    ) -> Result<View<'a, F>, Error> {
+    pub(crate) fn view<'a>(&self, i: usize, row: &'a [F], candidates: &Candidates<'_>) -> View<'a, F> {
         let scan = self.scans.scan(i);
-        Ok(View {
+        View {
             row,
             scan,
-            u: randomness.score_uniform(index, scan.words())?,
+            u: self.u[i],
             entropy: self.entropies[i],
             census: candidates.census.then(|| Census::of(row, &scan)),
-        })
+        }
     }
 }
 

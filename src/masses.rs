@@ -11,6 +11,7 @@
 
 use crate::float::Float;
 use crate::row::Scan;
+use crate::rows::GROUP;
 use crate::score::{LimitView, Masses};
 use crate::simd::instances;
 use crate::sum::{Groups, LANES, is_before, quanta, split_higher, split_lower, sum_terms};
@@ -57,6 +58,38 @@ impl<F: Float> Sharpness<F> {
     #[inline(always)]
     pub(crate) fn shift_or(&self, next: F, max: F, own: F) -> F {
         if next == F::NEG_INFINITY { own } else { self.shift(next, max) }
+    }
+}
+
+/// [`Sharpness`] of the rows of a group.
+#[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
+pub(crate) struct SharpnessLanes<F> {
+    pub(crate) beta: [f64; GROUP],
+    pub(crate) scale: [F; GROUP],
+    cell: [F; GROUP],
+    cells_per_unit: [F; GROUP],
+}
+
+impl<F: Float> SharpnessLanes<F> {
+    #[inline(always)]
+    pub(crate) fn new(weight: &[f64; GROUP], temperature: f64) -> Self {
+        let none = [F::ZERO; GROUP];
+        let mut lanes = Self { beta: [0.0; GROUP], scale: none, cell: none, cells_per_unit: none };
+        for i in 0..GROUP {
+            let Sharpness { beta, scale, cell, cells_per_unit } = Sharpness::new(weight[i], temperature);
+            lanes.beta[i] = beta;
+            lanes.scale[i] = scale;
+            lanes.cell[i] = cell;
+            lanes.cells_per_unit[i] = cells_per_unit;
+        }
+        lanes
+    }
+
+    #[inline(always)]
+    pub(crate) fn get(&self, i: usize) -> Sharpness<F> {
+        let Self { beta, scale, cell, cells_per_unit } = self;
+        Sharpness { beta: beta[i], scale: scale[i], cell: cell[i], cells_per_unit: cells_per_unit[i] }
     }
 }
 
@@ -129,6 +162,16 @@ pub(crate) fn place<F: Float>(row: &[F], label: usize) -> Place<F> {
     let (left, next_left) = count_lower(lower, logit);
     let (right, next_right) = count_higher(higher, logit);
     Place { logit, rank: 1 + left + right, next: next_left.larger(next_right) }
+}
+
+/// [`place`] of a label of a row that was scanned: nothing is left to count for a label alone at the top.
+#[inline(always)]
+pub(crate) fn place_in<F: Float>(row: &[F], label: usize, scan: &Scan<F>) -> Place<F> {
+    let logit = row[label];
+    if logit == scan.max && scan.second < scan.max {
+        return Place { logit, rank: 1, next: scan.second };
+    }
+    place(row, label)
 }
 
 /// Masses of one label in one pass over the others.
@@ -255,7 +298,7 @@ impl<F: Float> Order<F> {
     #[inline(always)]
     fn window(&self, from: usize, shift: F, scale: F) -> &[F] {
         let rest = &self.logits[from..self.n_possible];
-        let end = rest.partition_point(|&z| (z - shift) * scale > F::EXPONENT_FLOOR);
+        let end = rest.partition_point(|&z| (shift - z) * scale < F::DEEPEST);
         &rest[..end]
     }
 }

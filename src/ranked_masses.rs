@@ -89,7 +89,21 @@ impl<F: Float> RankedMasses<F> {
         self.known.clear();
         let max = view.scan.max;
         if view.row.len() <= FEW_LABELS {
-            let mut lanes = Lanes::EMPTY;
+            #[cfg(target_arch = "x86_64")]
+            if sharpness.scale >= F::SMALLEST_SCALE
+                && let Some(narrow) = F::as_f32(view.row)
+                && let Some((terms, total)) = crate::simd::x86_64::few_terms(
+                    narrow,
+                    max.to_f64() as f32,
+                    sharpness.scale.to_f64() as f32,
+                )
+            {
+                self.few.extend(terms[..narrow.len()].iter().map(|&e| F::from_f32(e)));
+                self.total = total;
+                self.z = F::sum_to_f64(total);
+                return;
+            }
+            let mut lanes = Lanes::<LANES>::EMPTY;
             let groups = Groups::of(view.row);
             for g in 0..groups.count {
                 let group = groups.get(g);

@@ -47,6 +47,13 @@ impl<F: Float> Scan<F> {
         self.max.to_f64() - self.second.to_f64()
     }
 
+    /// The sums behind entropy.
+    #[inline(always)]
+    fn unit_sums(&self, row: &[F]) -> UnitSums {
+        let (exponentials, weighted) = unit_sums(row, self.second, &[]);
+        UnitSums::new(exponentials, weighted, self.gap())
+    }
+
     /// Whether one label alone is possible.
     #[inline(always)]
     fn is_certain(&self) -> bool {
@@ -54,9 +61,20 @@ impl<F: Float> Scan<F> {
     }
 }
 
+/// One pass over a row, and whether a value in it is not finite.
+#[inline(always)]
+fn read<F: Float>(row: &[F]) -> (Scan<F>, bool) {
+    #[cfg(target_arch = "x86_64")]
+    if let Some(narrow) = F::as_f32(row)
+        && let Some((max, second, bits, poisoned)) = crate::simd::x86_64::scan(narrow)
+    {
+        return (Scan { max: F::from_f32(max), second: F::from_f32(second), bits }, poisoned);
+    }
+    read_plain(row)
+}
+
 instances! {
-    /// One pass over a row, and whether a value in it is not finite.
-    fn read<F: Float>(row: &[F]) -> (Scan<F>, bool) = read_body::<F>;
+    pub(crate) fn read_plain<F: Float>(row: &[F]) -> (Scan<F>, bool) = read_body::<F>;
 }
 
 #[inline(always)]
@@ -108,7 +126,7 @@ pub(crate) fn entropy<F: Float>(row: &[F], scan: &Scan<F>) -> f64 {
     if scan.is_certain() {
         return 0.0;
     }
-    entropy_of_sums(scan.gap(), &unit_sums(row, scan.second))
+    entropy_of_sums(scan.gap(), &scan.unit_sums(row))
 }
 
 /// The same from the gap between the two largest logits and the sums relative to the second.
@@ -127,7 +145,7 @@ pub(crate) fn margin<F: Float>(row: &[F], scan: &Scan<F>) -> f64 {
     if scan.is_certain() {
         return 1.0;
     }
-    let sums = unit_sums(row, scan.second);
+    let sums = scan.unit_sums(row);
     let gap = scan.gap();
     one_minus_exp_neg(gap) / exp(-gap).mul_add(sums.exponentials, 1.0)
 }
@@ -138,11 +156,12 @@ pub(crate) fn gini<F: Float>(row: &[F], scan: &Scan<F>) -> f64 {
     if scan.is_certain() {
         return 0.0;
     }
-    let sums = unit_sums(row, scan.second);
+    let sums = scan.unit_sums(row);
     let e = exp(-scan.gap());
     let others = e * sums.exponentials;
     let total = 1.0 + others;
-    others / (total * total) + (others - e * e * unit_squares(row, scan.second) / total) / total
+    let squares = unit_squares(row, scan.second) - if scan.gap() == 0.0 { 1.0 } else { 0.0 };
+    others / (total * total) + (others - e * e * squares / total) / total
 }
 
 #[cfg(test)]

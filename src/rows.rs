@@ -6,8 +6,15 @@ use crate::elementary::ln;
 use crate::error::Error;
 use crate::float::Float;
 
-/// Rows that kernels work on together.
-pub const GROUP: usize = 16;
+/// Rows that kernels work on together. Two registers of each kind, where one would spend half its time
+/// waiting for the last operation on it.
+pub const GROUP: usize = 32;
+
+/// One value for each row of a group, where vectors lie whole in lines of the cache.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug)]
+#[repr(C, align(64))]
+pub struct Column<F>(pub [F; GROUP]);
 
 /// Labels are 32-bit integers in prediction sets.
 pub(crate) const MOST_LABELS: usize = i32::MAX as usize;
@@ -31,6 +38,12 @@ pub trait Rows<F: Float>: Sync {
         count: usize,
         scratch: &'a mut Vec<F>,
     ) -> Result<[&'a [F]; GROUP], Error>;
+
+    /// The memory that rows from `first` on, up to [`GROUP`] of them, will be lent from; empty where there is
+    /// no such thing.
+    fn ahead(&self, _first: usize) -> &[F] {
+        &[]
+    }
 
     /// The number by which errors name row `index`.
     fn position(&self, index: usize) -> usize {
@@ -57,15 +70,23 @@ impl<F: Float, R: Rows<F>> Rows<F> for &R {
         (**self).group(first, count, scratch)
     }
 
+    fn ahead(&self, first: usize) -> &[F] {
+        (**self).ahead(first)
+    }
+
     fn position(&self, index: usize) -> usize {
         (**self).position(index)
     }
 }
 
 /// Rows of `n_labels` side by side in `data`, as a group.
+#[inline(always)]
 pub(crate) fn lend<F>(data: &[F], n_labels: usize) -> [&[F]; GROUP] {
-    let rows = data.len() / n_labels;
-    std::array::from_fn(|i| &data[if i < rows { i * n_labels } else { 0 }..][..n_labels])
+    let mut rows = [&data[..n_labels]; GROUP];
+    for (place, row) in rows.iter_mut().zip(data.chunks_exact(n_labels)) {
+        *place = row;
+    }
+    rows
 }
 
 /// A dense row-major matrix in memory.
@@ -108,6 +129,12 @@ impl<F: Float> Rows<F> for Matrix<'_, F> {
         _scratch: &'a mut Vec<F>,
     ) -> Result<[&'a [F]; GROUP], Error> {
         Ok(lend(&self.data[first * self.n_labels..][..count * self.n_labels], self.n_labels))
+    }
+
+    #[inline(always)]
+    fn ahead(&self, first: usize) -> &[F] {
+        let end = self.data.len().min((first + GROUP) * self.n_labels);
+        self.data.get(first * self.n_labels..end).unwrap_or_default()
     }
 }
 

@@ -49,6 +49,7 @@ pub(crate) struct Masses {
 
 /// [`Masses`] of N labels.
 #[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
 pub(crate) struct MassLanes<const N: usize> {
     pub(crate) beta: [f64; N],
     pub(crate) rank: [usize; N],
@@ -75,6 +76,16 @@ impl From<Masses> for MassLanes<1> {
 }
 
 impl<const N: usize> MassLanes<N> {
+    pub(crate) const EMPTY: Self = Self {
+        beta: [0.0; N],
+        rank: [0; N],
+        distance: [0.0; N],
+        above: [0.0; N],
+        below: [0.0; N],
+        shift_distance: [0.0; N],
+        lead: [0.0; N],
+    };
+
     #[inline(always)]
     pub(crate) fn get(&self, i: usize) -> Masses {
         Masses {

@@ -2,6 +2,7 @@
 
 use crate::elementary::power;
 use crate::error::Error;
+use crate::sum::each_lane;
 
 /// A nonconformity score; low means conforming. Formulas are in `score.rs`.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -94,6 +95,21 @@ impl Reweight {
     #[inline(always)]
     pub(crate) fn weight(self, entropy: f64) -> f64 {
         power(self.gamma + entropy, self.power)
+    }
+}
+
+impl Reweight {
+    /// [`Self::weight`] of several rows. The power is chosen outside the loop: inside, every lane would pay
+    /// for the general one.
+    #[inline(always)]
+    pub(crate) fn weights<const N: usize>(self, entropy: &[f64; N]) -> [f64; N] {
+        if self.power == 1.0 {
+            each_lane!([0.0; N], |i| self.gamma + entropy[i])
+        } else if self.power == 0.0 {
+            [1.0; N]
+        } else {
+            each_lane!([0.0; N], |i| self.weight(entropy[i]))
+        }
     }
 }
 

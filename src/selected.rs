@@ -306,10 +306,11 @@ fn sets_rows<F: Float, R: Rows<F>>(
     let mut vote = Vote::new(survivors.len());
     let (mut scratch, mut columns) = (Vec::new(), Vec::new());
     for (first, count) in groups(rows, range) {
-        let group = Group::new(rows.group(first, count, &mut scratch)?, count, &mut columns);
-        let views = Views::of(&group, &candidates, |i| rows.position(first + i))?;
+        let ahead = rows.ahead(first + count);
+        let group = Group::new(rows.group(first, count, &mut scratch)?, count, ahead, &mut columns);
+        let views = Views::of(&group, &candidates, randomness, first, |i| rows.position(first + i))?;
         for i in 0..count {
-            let view = views.view(i, group.rows[i], first + i, &candidates, randomness)?;
+            let view = views.view(i, group.rows[i], &candidates);
             let alive = vote.cut(&view, survivors, |m| cuts[m], &candidates.order);
             let labels = &mut sets.labels;
             vote.labels(group.rows[i], survivors, alive, |label| labels.push(label as i32));

@@ -109,11 +109,12 @@ fn sets_rows<F: Float, R: Rows<F>>(
     let (mut top, mut masses) = (TopLabels::default(), RankedMasses::default());
     let (mut scratch, mut columns) = (Vec::new(), Vec::new());
     for (first, count) in groups(rows, range) {
-        let group = Group::new(rows.group(first, count, &mut scratch)?, count, &mut columns);
-        let views = Views::of(&group, &candidates, |i| rows.position(first + i))?;
+        let ahead = rows.ahead(first + count);
+        let group = Group::new(rows.group(first, count, &mut scratch)?, count, ahead, &mut columns);
+        let views = Views::of(&group, &candidates, randomness, first, |i| rows.position(first + i))?;
         for i in 0..count {
             let row = group.rows[i];
-            let view = views.view(i, row, first + i, &candidates, randomness)?;
+            let view = views.view(i, row, &candidates);
             masses.forget();
             masses.take(&view, cut.scoring);
             top.take(row, cut.floor(&view, &mut masses));

@@ -8,8 +8,11 @@
 //! one addition and one conversion a term; what it buys is that scalar and vector code, any block
 //! size, and the one-label and all-label forms of a score agree to the bit by construction.
 //!
-//! A term is `2^(scale (z - shift))` with `scale = beta log2(e)`, for a shift no smaller than the
+//! A term is `2^-(scale (shift - z))` with `scale = beta log2(e)`, for a shift no smaller than the
 //! logits it is used on, so that the largest terms are near 1 and keep their precision.
+//!
+//! The sums behind entropy are the exception: a row has one entropy, taken along its labels as they come,
+//! so a fixed order is enough and costs half as much (see [`unit_sums`]).
 
 use crate::float::Float;
 use crate::simd::instances;
@@ -35,13 +38,13 @@ const BLOCK: usize = LANES * TERMS_PER_LANE;
 
 /// Integer sums in lanes.
 #[derive(Clone, Copy)]
-pub(crate) struct Lanes {
-    high: [u64; LANES],
-    low: [u64; LANES],
+pub(crate) struct Lanes<const N: usize = LANES> {
+    high: [u64; N],
+    low: [u64; N],
 }
 
-impl Lanes {
-    pub(crate) const EMPTY: Self = Self { high: [0; LANES], low: [0; LANES] };
+impl<const N: usize> Lanes<N> {
+    pub(crate) const EMPTY: Self = Self { high: [0; N], low: [0; N] };
 
     /// Adds a value; every lane must take the same number of them.
     #[inline(always)]
@@ -64,17 +67,17 @@ impl Lanes {
 
     #[inline(always)]
     pub(crate) fn total<F: Float>(&self, taken: usize) -> i128 {
-        if taken > 0 && taken * LANES <= TERMS_PER_LANE {
+        if taken > 0 && taken * N <= TERMS_PER_LANE {
             // Few enough for one lane: the lanes are added before anything else, in vectors.
             let (mut high, mut low) = (0_u64, 0_u64);
-            for lane in 0..LANES {
+            for lane in 0..N {
                 high = high.wrapping_add(self.high[lane]);
                 low = low.wrapping_add(self.low[lane]);
             }
-            return F::collect(F::without_anchors(high, low, (taken * LANES) as u64));
+            return F::collect(F::without_anchors(high, low, (taken * N) as u64));
         }
         let mut total = 0;
-        for lane in 0..LANES {
+        for lane in 0..N {
             total += F::collect(self.words::<F>(lane, taken));
         }
         total
@@ -113,17 +116,53 @@ pub(crate) fn is_before<const LEFT: bool, F: Float>(z: F, y: F) -> bool {
     if LEFT { z >= y } else { z > y }
 }
 
-/// One term: `2^(scale (z - shift))`, at most 1, and nothing below the type's floor or for NaN.
-#[inline(always)]
-pub(crate) fn term<F: Float>(z: F, shift: F, scale: F) -> F {
-    F::exp2(exponent(z, shift, scale))
+/// How far logits lie below a shift, in units that a scale can be applied to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Depths<F> {
+    /// 1; the scale itself where it is too small to be divided by, and `scale` is 1 instead.
+    before: F,
+    pub(crate) scale: F,
+    /// From here on terms add nothing.
+    deepest: F,
 }
 
-/// `scale (z - shift)`, kept between the floor and 0.
+impl<F: Float> Depths<F> {
+    #[inline(always)]
+    pub(crate) fn new(scale: F) -> Self {
+        let one = F::from_f32(1.0);
+        if scale >= F::SMALLEST_SCALE {
+            Self { before: one, scale, deepest: deepest(scale) }
+        } else {
+            Self { before: scale, scale: one, deepest: F::DEEPEST }
+        }
+    }
+
+    /// The depth of a logit; the deepest for those far below or above the shift, and for NaN.
+    ///
+    /// As patterns: the smaller of two unsigned integers, since negative numbers and NaN come after the others.
+    #[inline(always)]
+    pub(crate) fn of(&self, z: F, shift: F) -> F {
+        let depth = (shift - z) * self.before;
+        if depth >= F::ZERO && depth < self.deepest { depth } else { self.deepest }
+    }
+
+    /// One term: `2^-(scale (shift - z))`, at most 1, and nothing for what is deepest.
+    #[inline(always)]
+    pub(crate) fn term(&self, z: F, shift: F) -> F {
+        F::exp2(self.of(z, shift), self.scale)
+    }
+}
+
+/// The depth from which terms add nothing, for a scale that is not too small.
 #[inline(always)]
-pub(crate) fn exponent<F: Float>(z: F, shift: F, scale: F) -> F {
-    // In this order: -inf times a scale that underflowed to 0 is NaN, and NaN must end at the floor.
-    ((z - shift) * scale).larger(F::EXPONENT_FLOOR).smaller(F::ZERO)
+pub(crate) fn deepest<F: Float>(scale: F) -> F {
+    F::DEEPEST.over(scale)
+}
+
+/// [`Depths::term`] of one logit.
+#[inline(always)]
+pub(crate) fn term<F: Float>(z: F, shift: F, scale: F) -> F {
+    Depths::new(scale).term(z, shift)
 }
 
 /// The integer multiple of the quantum that one term adds to a sum.
@@ -138,9 +177,10 @@ pub(crate) fn quanta<F: Float>(z: F, shift: F, scale: F) -> i128 {
 
 /// `$call` of the vector form, if there is one for this row.
 macro_rules! by_vectors {
-    ($row:ident, $call:ident($($arg:expr),*) => |$sums:ident| $result:expr) => {
+    ($row:ident, $scale:ident, $call:ident($($arg:expr),*) => |$sums:ident| $result:expr) => {
         #[cfg(target_arch = "x86_64")]
-        if let Some(narrow) = F::as_f32($row)
+        if $scale >= F::SMALLEST_SCALE
+            && let Some(narrow) = F::as_f32($row)
             && let Some($sums) = crate::simd::x86_64::$call(narrow, $($arg.to_f64() as f32),*)
         {
             return $result;
@@ -151,7 +191,7 @@ macro_rules! by_vectors {
 /// Sum of the terms of all logits, in quanta.
 #[inline(always)]
 pub(crate) fn sum_terms<F: Float>(row: &[F], shift: F, scale: F) -> i128 {
-    by_vectors!(row, sum_terms(shift, scale) => |sum| sum);
+    by_vectors!(row, scale, sum_terms(shift, scale) => |sum| sum);
     sum_terms_plain(row, shift, scale)
 }
 
@@ -159,24 +199,68 @@ pub(crate) fn sum_terms<F: Float>(row: &[F], shift: F, scale: F) -> i128 {
 /// relative to `max`, and of the others, relative to `shift`. In quanta.
 #[inline(always)]
 pub(crate) fn split_lower<F: Float>(part: &[F], y: F, max: F, shift: F, scale: F) -> (i128, i128) {
-    by_vectors!(part, split_lower(y, max, shift, scale) => |sums| sums);
+    by_vectors!(part, scale, split_lower(y, max, shift, scale) => |sums| sums);
     split_lower_plain(part, y, max, shift, scale)
 }
 
 /// The same for the higher labels.
 #[inline(always)]
 pub(crate) fn split_higher<F: Float>(part: &[F], y: F, max: F, shift: F, scale: F) -> (i128, i128) {
-    by_vectors!(part, split_higher(y, max, shift, scale) => |sums| sums);
+    by_vectors!(part, scale, split_higher(y, max, shift, scale) => |sums| sums);
     split_higher_plain(part, y, max, shift, scale)
 }
 
-/// The sums behind entropy. The one label at the top is left out of them: it is the term that is
-/// exactly 1 and 0.
+/// Sums behind entropy: over all labels but one at the top, relative to the second largest logit.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct UnitSums {
+    /// Sum of `e = exp(z - second)`.
+    pub(crate) exponentials: f64,
+    /// Sum of `e (second - z)`.
+    pub(crate) weighted: f64,
+}
+
+impl UnitSums {
+    /// From sums in which what lies above the shift, the second largest logit, counts as nothing. When two
+    /// labels share the maximum nothing does, and one of them is taken out.
+    #[inline(always)]
+    pub(crate) fn new(exponentials: f64, weighted: f64, gap: f64) -> Self {
+        Self { exponentials: if gap == 0.0 { exponentials - 1.0 } else { exponentials }, weighted }
+    }
+}
+
+/// Up to this many labels the sums behind entropy have one lane. Rows are then summed side by side (see
+/// [`crate::group`]), where a row has one lane by nature.
+pub(crate) const FEW_LABELS: usize = 128;
+/// Terms that a lane adds in the computing type before it widens the sum: widening each would take a third
+/// of the time, and seven roundings of float32 are not more than the terms' own.
+pub(crate) const RUN: usize = 8;
+
+/// The sums behind entropy, in a fixed order: label `i` belongs to lane `i % n` of 16 lanes, or of one where
+/// labels are few; a lane adds its terms in runs of eight, the runs in float64; and the lanes are added in
+/// halves. `ahead` is what will be read soon, fetched meanwhile.
 #[inline(always)]
-pub(crate) fn unit_sums<F: Float>(row: &[F], shift: F) -> UnitSums {
-    by_vectors!(row, unit_sums(shift) => |sums| UnitSums::new::<F>(sums.0, sums.1));
-    let (exponentials, weighted) = unit_sums_plain(row, shift);
-    UnitSums::new::<F>(exponentials, weighted)
+pub(crate) fn unit_sums<F: Float>(row: &[F], shift: F, ahead: &[F]) -> (f64, f64) {
+    if row.len() <= FEW_LABELS {
+        return unit_sums_few(row, shift);
+    }
+    #[cfg(target_arch = "x86_64")]
+    if let (Some(narrow), Some(ahead)) = (F::as_f32(row), F::as_f32(ahead))
+        && let Some(sums) = crate::simd::x86_64::unit_sums(narrow, shift.to_f64() as f32, ahead)
+    {
+        return sums;
+    }
+    unit_sums_plain(row, shift)
+}
+
+/// The sum of lanes, in halves.
+#[inline(always)]
+pub(crate) fn in_halves(mut lanes: [f64; LANES]) -> f64 {
+    for half in [8, 4, 2, 1] {
+        for i in 0..half {
+            lanes[i] += lanes[i + half];
+        }
+    }
+    lanes[0]
 }
 
 instances! {
@@ -189,25 +273,29 @@ instances! {
     fn split_higher_plain<F: Float>(part: &[F], y: F, max: F, shift: F, scale: F) -> (i128, i128) = split_terms::<false, F>;
 }
 instances! {
-    pub(crate) fn unit_sums_plain<F: Float>(row: &[F], shift: F) -> (i128, i128) = unit_sums_body::<F>;
+    pub(crate) fn unit_sums_plain<F: Float>(row: &[F], shift: F) -> (f64, f64) = unit_sums_body::<F>;
 }
 instances! {
-    /// Sum of the squares of the exponentials, for Gini impurity; the top label's is left out.
+    fn unit_sums_few<F: Float>(row: &[F], shift: F) -> (f64, f64) = unit_sums_few_body::<F>;
+}
+instances! {
+    /// Sum of the squares of the exponentials, for Gini impurity; what lies above the shift counts as nothing.
     pub(crate) fn unit_squares<F: Float>(row: &[F], shift: F) -> f64 = unit_squares_body::<F>;
 }
 
 #[inline(always)]
 pub(crate) fn sum_terms_body<F: Float>(row: &[F], shift: F, scale: F) -> i128 {
+    let depths = Depths::new(scale);
     let mut sum = 0;
     for block in row.chunks(BLOCK) {
-        let mut lanes = Lanes::EMPTY;
+        let mut lanes = Lanes::<LANES>::EMPTY;
         let groups = Groups::of(block);
         for g in 0..groups.count {
             let group = groups.get(g);
             // In two loops: the compiler then keeps the whole group in registers.
             let mut terms = [F::ZERO; LANES];
             for lane in 0..LANES {
-                terms[lane] = term(group[lane], shift, scale);
+                terms[lane] = depths.term(group[lane], shift);
             }
             for lane in 0..LANES {
                 lanes.add(lane, terms[lane]);
@@ -227,16 +315,17 @@ pub(crate) fn split_terms<const LEFT: bool, F: Float>(
     shift: F,
     scale: F,
 ) -> (i128, i128) {
+    let depths = Depths::new(scale);
     let (mut upper, mut all) = (0, 0);
     for block in part.chunks(BLOCK) {
-        let (mut upper_lanes, mut all_lanes) = (Lanes::EMPTY, Lanes::EMPTY);
+        let (mut upper_lanes, mut all_lanes) = (Lanes::<LANES>::EMPTY, Lanes::<LANES>::EMPTY);
         let groups = Groups::of(block);
         for g in 0..groups.count {
             let group = groups.get(g);
             let mut terms = [F::ZERO; LANES];
             for lane in 0..LANES {
                 let reference = if is_before::<LEFT, F>(group[lane], y) { max } else { shift };
-                terms[lane] = term(group[lane], reference, scale);
+                terms[lane] = depths.term(group[lane], reference);
             }
             for lane in 0..LANES {
                 let words = F::words(terms[lane]);
@@ -250,37 +339,52 @@ pub(crate) fn split_terms<const LEFT: bool, F: Float>(
     (upper, all - upper)
 }
 
-/// Sums over the whole row at beta = 1 with the second largest logit as the shift; the logits above
-/// it count as equal to it.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct UnitSums {
-    /// Sum of `e = exp(z - shift)`.
-    pub(crate) exponentials: f64,
-    /// Sum of `e (shift - z)`.
-    pub(crate) weighted: f64,
+#[inline(always)]
+fn unit_sums_body<F: Float>(row: &[F], shift: F) -> (f64, f64) {
+    let depths = Depths::new(F::LOG2_E);
+    let (mut exponentials, mut weighted) = ([0.0; LANES], [0.0; LANES]);
+    for run in row.chunks(LANES * RUN) {
+        let (mut e_run, mut d_run) = ([F::ZERO; LANES], [F::ZERO; LANES]);
+        let (whole, rest) = run.as_chunks::<LANES>();
+        for group in whole {
+            for lane in 0..LANES {
+                let d = depths.of(group[lane], shift);
+                let e = F::exp2(d, F::LOG2_E);
+                e_run[lane] = e_run[lane] + e;
+                d_run[lane] = e.mul_add(d, d_run[lane]);
+            }
+        }
+        for (lane, &z) in rest.iter().enumerate() {
+            let d = depths.of(z, shift);
+            let e = F::exp2(d, F::LOG2_E);
+            e_run[lane] = e_run[lane] + e;
+            d_run[lane] = e.mul_add(d, d_run[lane]);
+        }
+        for lane in 0..LANES {
+            exponentials[lane] += e_run[lane].to_f64();
+            weighted[lane] += d_run[lane].to_f64();
+        }
+    }
+    (in_halves(exponentials), in_halves(weighted))
 }
 
 #[inline(always)]
-fn unit_sums_body<F: Float>(row: &[F], shift: F) -> (i128, i128) {
-    let (mut exponentials, mut weighted) = (0, 0);
-    for block in row.chunks(BLOCK) {
-        let (mut e_lanes, mut d_lanes) = (Lanes::EMPTY, Lanes::EMPTY);
-        let groups = Groups::of(block);
-        for g in 0..groups.count {
-            let group = groups.get(g);
-            let (mut terms, mut products) = ([F::ZERO; LANES], [F::ZERO; LANES]);
-            for lane in 0..LANES {
-                let t = exponent(group[lane], shift, F::LOG2_E);
-                terms[lane] = F::exp2(t);
-                products[lane] = terms[lane] * (F::ZERO - t);
-            }
-            for lane in 0..LANES {
-                e_lanes.add(lane, terms[lane]);
-                d_lanes.add(lane, products[lane]);
-            }
+fn unit_sums_few_body<F: Float>(row: &[F], shift: F) -> (f64, f64) {
+    let depths = Depths::new(F::LOG2_E);
+    let (mut exponentials, mut weighted) = (0.0, 0.0);
+    for run in row.chunks(RUN) {
+        let (mut below, mut terms) = ([F::ZERO; RUN], [F::ZERO; RUN]);
+        for (i, &z) in run.iter().enumerate() {
+            below[i] = depths.of(z, shift);
+            terms[i] = F::exp2(below[i], F::LOG2_E);
         }
-        exponentials += e_lanes.total::<F>(groups.count);
-        weighted += d_lanes.total::<F>(groups.count);
+        let (mut e_run, mut d_run) = (F::ZERO, F::ZERO);
+        for i in 0..RUN {
+            e_run = e_run + terms[i];
+            d_run = terms[i].mul_add(below[i], d_run);
+        }
+        exponentials += e_run.to_f64();
+        weighted += d_run.to_f64();
     }
     (exponentials, weighted)
 }
@@ -289,7 +393,7 @@ fn unit_sums_body<F: Float>(row: &[F], shift: F) -> (i128, i128) {
 fn unit_squares_body<F: Float>(row: &[F], shift: F) -> f64 {
     let mut squares = 0;
     for block in row.chunks(BLOCK) {
-        let mut lanes = Lanes::EMPTY;
+        let mut lanes = Lanes::<LANES>::EMPTY;
         let groups = Groups::of(block);
         for g in 0..groups.count {
             let group = groups.get(g);
@@ -300,24 +404,7 @@ fn unit_squares_body<F: Float>(row: &[F], shift: F) -> f64 {
         }
         squares += lanes.total::<F>(groups.count);
     }
-    F::sum_to_f64(squares - one::<F>())
-}
-
-/// The quanta of 1.
-#[inline(always)]
-pub(crate) fn one<F: Float>() -> i128 {
-    quanta::<F>(F::ZERO, F::ZERO, F::ZERO)
-}
-
-impl UnitSums {
-    /// From the sums over all labels, in quanta; the weights are in units of log 2.
-    #[inline(always)]
-    pub(crate) fn new<F: Float>(exponentials: i128, weighted: i128) -> Self {
-        Self {
-            exponentials: F::sum_to_f64(exponentials - one::<F>()),
-            weighted: F::sum_to_f64(weighted) * std::f64::consts::LN_2,
-        }
-    }
+    F::sum_to_f64(squares)
 }
 
 #[cfg(test)]
@@ -365,7 +452,8 @@ mod tests {
     #[test]
     fn values_no_row_should_hold_do_no_harm() {
         let row = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 0.0];
-        let sum = f64::sum_to_f64(sum_terms(&row, 0.0, 1.0));
-        assert!((0.0..=4.0).contains(&sum));
+        assert_eq!(f64::sum_to_f64(sum_terms(&row, 0.0, 1.0)), 1.0);
+        let narrow = row.map(|z| z as f32);
+        assert_eq!(f32::sum_to_f64(sum_terms(&narrow, 0.0, 1.0)), 1.0);
     }
 }

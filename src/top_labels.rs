@@ -11,8 +11,12 @@ use crate::float::Float;
 pub(crate) struct TopLabels<F: Float> {
     /// As long as the longest row; the first `taken` are in use.
     keys: Vec<F::Key>,
+    /// Working space: labels that are high enough.
+    labels: Vec<u32>,
     taken: usize,
     sorted: usize,
+    /// What was taken of the row, when it is asked about several times.
+    floor: Option<F>,
 }
 
 /// Labels that are sorted at first; each further step doubles them.
@@ -26,6 +30,26 @@ impl<F: Float> TopLabels<F> {
     pub(crate) fn reserve(&mut self, n_labels: usize) {
         self.keys.clear();
         self.keys.reserve(n_labels);
+        self.labels.clear();
+        self.labels.reserve(n_labels);
+    }
+
+    /// Forgets the last row.
+    #[inline(always)]
+    pub(crate) fn forget(&mut self) {
+        self.floor = None;
+    }
+
+    /// Takes the labels of a row down to `floor`, unless they were taken since `forget`. It is then taken twice
+    /// as far from the maximum as asked, for those who will ask for more.
+    #[inline(always)]
+    pub(crate) fn reach(&mut self, row: &[F], max: F, floor: F) {
+        if self.floor.is_none_or(|known| floor < known) {
+            let further = floor - (max - floor);
+            let further = if further > F::NEG_INFINITY { further } else { F::NEG_INFINITY };
+            self.take(row, further);
+            self.floor = Some(further);
+        }
     }
 
     /// Takes the labels of a row whose logits are at least `floor` and possible.
@@ -35,13 +59,30 @@ impl<F: Float> TopLabels<F> {
             self.keys.resize(row.len(), F::key(F::ZERO, 0));
         }
         let keys = &mut self.keys[..row.len()];
+        self.sorted = 0;
+        // Most vectors of a long row have no label that is high enough.
+        #[cfg(target_arch = "x86_64")]
+        if row.len() > FEW_LABELS
+            && floor > F::NEG_INFINITY
+            && let Some(narrow) = F::as_f32(row)
+        {
+            self.labels.resize(row.len(), 0);
+            let floor = floor.to_f64() as f32;
+            if let Some(taken) = crate::simd::x86_64::labels_at_least(narrow, floor, &mut self.labels) {
+                for (key, &label) in keys.iter_mut().zip(&self.labels[..taken]) {
+                    *key = F::key(row[label as usize], label);
+                }
+                self.taken = taken;
+                return;
+            }
+        }
         let mut taken = 0;
         // Written always, kept or written over: a branch would be wrong too often to be worth it.
         for (label, &z) in row.iter().enumerate() {
             keys[taken] = F::key(z, label as u32);
             taken += usize::from((z >= floor) & (z > F::NEG_INFINITY));
         }
-        (self.taken, self.sorted) = (taken, 0);
+        self.taken = taken;
     }
 
     /// The label of a rank counted from 0, and its logit.
@@ -93,5 +134,12 @@ mod tests {
         assert!(top.get(1000).is_none());
         top.take(&row, 490.0);
         assert_eq!(top.taken, row.iter().filter(|z| **z >= 490.0).count());
+        top.forget();
+        for floor in [480.0, 490.0, 470.0, 100.0, f32::NEG_INFINITY, 480.0] {
+            top.reach(&row, 498.0, floor);
+            let wanted = row.iter().filter(|z| **z >= floor).count();
+            assert!(top.taken >= wanted);
+            assert!((0..wanted).all(|i| top.get(i).unwrap().0 == expected[i]));
+        }
     }
 }

@@ -11,6 +11,8 @@
 //! of order and tell rows apart, also rows whose logits always sum to 0.
 
 use crate::error::Error;
+use crate::rows::GROUP;
+use crate::sum::each_lane;
 
 /// Names the function from (seed, row) to U. Saved predictors carry it.
 pub const GENERATOR: &str = "row-bits-splitmix64-v1";
@@ -77,6 +79,30 @@ impl Randomness<'_> {
         if (0.0..=1.0).contains(&value) { Ok(value) } else { Err(Error::Uniform { row: index, value }) }
     }
 
+    /// [`Self::score_uniform`] of `count` rows from `first` on, whose words stand side by side.
+    #[inline(always)]
+    pub(crate) fn score_uniforms(
+        &self,
+        first: usize,
+        count: usize,
+        words: &[[u64; GROUP]; 2],
+    ) -> Result<[f64; GROUP], Error> {
+        let [tops, sums] = words;
+        if let (Uniforms::FromRow, None) = (self.uniforms, self.row_ids) {
+            return Ok(each_lane!([0.0; GROUP], |i| uniform(
+                self.seed,
+                Stream::Score,
+                [tops[i], sums[i]],
+                None
+            )));
+        }
+        let mut u = [0.0; GROUP];
+        for i in 0..count {
+            u[i] = self.score_uniform(first + i, [tops[i], sums[i]])?;
+        }
+        Ok(u)
+    }
+
     /// The number that smooths the p-values of row `index`.
     #[inline(always)]
     pub(crate) fn p_value_uniform(&self, index: usize, words: [u64; 2]) -> f64 {
@@ -98,10 +124,14 @@ fn mix(x: u64) -> u64 {
     x ^ (x >> 31)
 }
 
-/// Hash of a seed and a list of words, by chained mixing.
+/// Hash of a seed and a list of words, by chained mixing. A loop, not a fold: see [`each_lane`].
 #[inline(always)]
-fn hash(seed: u64, words: &[u64]) -> u64 {
-    words.iter().fold(mix(seed), |state, &word| mix(state ^ word).wrapping_add(state.rotate_left(23)))
+fn hash<const N: usize>(seed: u64, words: [u64; N]) -> u64 {
+    let mut state = mix(seed);
+    for word in words {
+        state = mix(state ^ word).wrapping_add(state.rotate_left(23));
+    }
+    state
 }
 
 /// A number in `[0, 1)` on the grid of 2^-53 from 64 random bits.
@@ -114,8 +144,8 @@ fn unit(bits: u64) -> f64 {
 #[inline(always)]
 fn uniform(seed: u64, stream: Stream, row: [u64; 2], row_id: Option<u64>) -> f64 {
     let bits = match row_id {
-        None => hash(seed, &[stream as u64, row[0], row[1]]),
-        Some(id) => hash(seed, &[stream as u64 ^ (1 << 32), row[0], row[1], id]),
+        None => hash(seed, [stream as u64, row[0], row[1]]),
+        Some(id) => hash(seed, [stream as u64 ^ (1 << 32), row[0], row[1], id]),
     };
     unit(mix(bits))
 }
@@ -123,7 +153,7 @@ fn uniform(seed: u64, stream: Stream, row: [u64; 2], row_id: Option<u64>) -> f64
 /// A permutation of `0..n` that depends on `(seed, n)` alone: positions in order of their hash.
 #[must_use]
 pub fn permutation(seed: u64, n: usize) -> Vec<usize> {
-    let mut keyed: Vec<(u64, usize)> = (0..n).map(|i| (hash(seed, &[n as u64, i as u64]), i)).collect();
+    let mut keyed: Vec<(u64, usize)> = (0..n).map(|i| (hash(seed, [n as u64, i as u64]), i)).collect();
     keyed.sort_unstable();
     keyed.into_iter().map(|(_, i)| i).collect()
 }

@@ -21,6 +21,7 @@ use pyo3::prelude::*;
 use crate::error::Error;
 use crate::float::Float;
 use crate::rows::{GROUP, MOST_LABELS, Rows, lend, log_probabilities};
+use crate::simd::fetch;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Element {
@@ -180,7 +181,12 @@ impl Table {
     /// Reads rows of N-byte elements through `convert`, which gets bytes in the machine's order. The
     /// inner loop runs along the shorter stride: a column-major array is read a cache line at a time.
     #[inline(always)]
-    fn read<const N: usize, F>(&self, rows: &[usize], target: &mut [F], convert: impl Fn([u8; N]) -> F) {
+    fn read<const N: usize, F: Float>(
+        &self,
+        rows: &[usize],
+        target: &mut [F],
+        convert: impl Fn([u8; N]) -> F,
+    ) {
         let k = self.n_labels;
         let element = |start: *const u8, column: usize| {
             // SAFETY: column < n_labels and the element has N bytes; read_unaligned asks for no more.
@@ -211,6 +217,8 @@ impl Table {
                     *value = native(element(start, column));
                 }
             }
+        } else if self.row_stride == N as isize && rows.windows(2).all(|pair| pair[1] == pair[0] + 1) {
+            self.read_columns(rows[0], rows.len(), target, native);
         } else {
             let mut starts = [std::ptr::null::<u8>(); GROUP];
             for (start, &row) in starts.iter_mut().zip(rows) {
@@ -219,6 +227,40 @@ impl Table {
             for column in 0..k {
                 for (i, &start) in starts[..rows.len()].iter().enumerate() {
                     target[i * k + column] = native(element(start, column));
+                }
+            }
+        }
+    }
+
+    /// Reads `count` rows from `first` on, whose elements lie side by side in each column: square by square, so
+    /// that both sides are read and written whole lines at a time.
+    #[inline(always)]
+    fn read_columns<const N: usize, F: Float>(
+        &self,
+        first: usize,
+        count: usize,
+        target: &mut [F],
+        native: impl Fn([u8; N]) -> F,
+    ) {
+        const SIDE: usize = 16;
+        let (k, start) = (self.n_labels, self.address(first));
+        let mut square = [[[0_u8; N]; GROUP]; SIDE];
+        for left in (0..k).step_by(SIDE) {
+            let width = SIDE.min(k - left);
+            for (column, values) in square[..width].iter_mut().enumerate() {
+                // SAFETY: the column is below n_labels, and the elements of `count` rows, N bytes each, lie one
+                // after the other from there on; bytes need no alignment.
+                let source = unsafe {
+                    let address = start.offset((left + column) as isize * self.column_stride);
+                    std::slice::from_raw_parts(address.cast::<[u8; N]>(), count)
+                };
+                values[..count].copy_from_slice(source);
+                // The next rows come after these: their line is asked for now, to be there when it is their turn.
+                fetch(source.as_ptr().wrapping_add(count).cast());
+            }
+            for (i, row) in target.chunks_exact_mut(k).enumerate() {
+                for (value, column) in row[left..left + width].iter_mut().zip(&square) {
+                    *value = native(column[i]);
                 }
             }
         }
@@ -274,8 +316,10 @@ impl<F: Float> Rows<F> for Table {
         count: usize,
         scratch: &'a mut Vec<F>,
     ) -> Result<[&'a [F]; GROUP], Error> {
-        let rows: [usize; GROUP] =
-            std::array::from_fn(|i| self.source_row(first + if i < count { i } else { 0 }));
+        let mut rows = [self.source_row(first); GROUP];
+        for i in 1..count {
+            rows[i] = self.source_row(first + i);
+        }
         if let Some(head) = self.lent(rows[0]) {
             let mut group = [head; GROUP];
             let mut all = true;
@@ -297,6 +341,19 @@ impl<F: Float> Rows<F> for Table {
             }
         }
         Ok(lend(scratch, self.n_labels))
+    }
+
+    #[inline(always)]
+    fn ahead(&self, first: usize) -> &[F] {
+        let side_by_side = self.row_stride == (self.n_labels * size_of::<F>()) as isize;
+        if self.selection.is_some() || first >= self.n_rows || !side_by_side {
+            return &[];
+        }
+        let rows = GROUP.min(self.n_rows - first);
+        self.lent(first).map_or(&[], |row: &[F]| {
+            // SAFETY: `rows` rows from `first` on, one after the other without gaps, each as the one lent.
+            unsafe { std::slice::from_raw_parts(row.as_ptr(), rows * self.n_labels) }
+        })
     }
 
     fn position(&self, index: usize) -> usize {

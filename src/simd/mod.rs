@@ -8,6 +8,12 @@
 //! `avx512`.
 
 #[cfg(target_arch = "x86_64")]
+mod avx2;
+#[cfg(target_arch = "x86_64")]
+mod avx512;
+#[cfg(target_arch = "x86_64")]
+mod columns;
+#[cfg(target_arch = "x86_64")]
 mod vector;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod x86_64;
@@ -118,6 +124,20 @@ macro_rules! instances {
     };
 }
 pub(crate) use instances;
+
+/// Asks for the line of the cache that an address lies in, which may be any address at all.
+#[inline(always)]
+#[allow(unsafe_code, reason = "an instruction without effect on anything but speed")]
+pub(crate) fn fetch(address: *const u8) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: every machine of the architecture has it, and it neither reads nor faults.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast()) }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = address;
+}
 
 /// Runs `work` with subnormal numbers on, whatever the calling thread's settings, and puts those back.
 ///

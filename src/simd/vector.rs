@@ -1,109 +1,155 @@
-//! The float32 sums of [`crate::sum`], and the counting of ranks, over explicit vectors: the algorithm
-//! once, for any instruction set.
+//! The float32 kernels along a row over explicit vectors: the algorithm once, for any instruction set.
 //!
 //! The compiler turns the plain loops of `sum.rs` into vector code, but carries each group of terms through
-//! memory between the exponential, in float32, and the sums, in 64-bit integers, and counts ranks partly
-//! lane by lane. Written out, everything stays in registers: scores of 20,000 x 1000 labels took 26.6 ms
-//! instead of 30.4 with AVX-512, and 34.3 instead of 40.1 with AVX2. Every operation is the one that the
-//! plain form names, on the same values, and the sums are exact, so the bits are the same.
+//! memory between the exponential, in float32, and the sums, in 64-bit integers, takes exponentials apart
+//! lane by lane and counts ranks partly so. Written out, everything stays in registers. Every operation is
+//! the one that the plain form names, on the same values, so the bits are the same.
 #![allow(unsafe_code, reason = "vector loads and instructions of detected features")]
 
-use crate::float::{EXP2_F32, Float};
+use crate::float::{EXP2_F32, Float, ROUND_F32};
+use crate::sum::{LANES, RUN, deepest, in_halves};
 
-/// A vector of float32, with the operations that the sums need and no more.
+/// A vector of float32, with the operations that the kernels need and no more.
 ///
 /// # Safety
 /// The methods use the instruction set of the implementation: it must be available. They are inlined into
-/// functions compiled for it.
+/// functions compiled for it. Pointers must be good for `LANES` values; no alignment is asked for.
 pub(super) trait Vector: Copy {
     /// A choice for each lane.
     type Mask: Copy;
-    /// Integer sums, several to a register.
+    /// Exact sums in 64-bit integers, one for each lane.
     type Sums: Copy;
+    /// Sums in float64, one for each lane.
+    type Wide: Copy;
+    /// Sums of 32-bit integers, one for each lane.
+    type Counts: Copy;
     const LANES: usize;
+    /// What terms are multiplied by before `accumulate`, a power of two.
+    const UNIT: f32;
 
     unsafe fn splat(value: f32) -> Self;
-    /// Reads `LANES` values, which must be readable; no alignment is asked for.
     unsafe fn load(from: *const f32) -> Self;
+    /// The first `count` values, fewer than `LANES`, and `-inf` in the other lanes.
+    unsafe fn load_part(from: *const f32, count: usize) -> Self;
+    unsafe fn store(self, to: *mut f32);
     unsafe fn add(self, other: Self) -> Self;
     unsafe fn sub(self, other: Self) -> Self;
-    unsafe fn mul(self, other: Self) -> Self;
     /// `self * factor + term`, fused.
     unsafe fn mul_add(self, factor: Self, term: Self) -> Self;
+    /// `term - self * factor`, fused.
+    unsafe fn neg_mul_add(self, factor: Self, term: Self) -> Self;
     /// [`Float::larger`]: the second of the two when either is NaN.
     unsafe fn larger(self, other: Self) -> Self;
     /// [`Float::smaller`].
     unsafe fn smaller(self, other: Self) -> Self;
+    /// The smaller of the patterns as unsigned integers.
+    unsafe fn smaller_pattern(self, other: Self) -> Self;
     unsafe fn greater(self, other: Self) -> Self::Mask;
     unsafe fn greater_or_equal(self, other: Self) -> Self::Mask;
     /// `yes` where the mask is set, `no` elsewhere.
     unsafe fn select(mask: Self::Mask, yes: Self, no: Self) -> Self;
+    /// The first `count` lanes, and 0 in the others.
+    unsafe fn keep(self, count: usize) -> Self;
+    /// A bit for each lane, the first lowest.
+    unsafe fn bits(mask: Self::Mask) -> u32;
     /// Lanes in which the mask is set.
-    unsafe fn count(mask: Self::Mask) -> u32;
-    /// The largest lane, none of which is NaN.
-    unsafe fn largest(self) -> f32;
+    #[inline(always)]
+    unsafe fn count(mask: Self::Mask) -> u32 {
+        // SAFETY: as the caller vouches.
+        unsafe { Self::bits(mask).count_ones() }
+    }
+    /// The lanes with halves of `2 STEP` lanes swapped, for a STEP of 1, 2, 4 or 8, below `LANES`.
+    unsafe fn swapped<const STEP: usize>(self) -> Self;
+    /// The first lane.
+    unsafe fn first(self) -> f32;
     /// The bits of `self` plus the bits of `shifted` moved to the exponent.
     unsafe fn scale_by(self, shifted: Self) -> Self;
     unsafe fn no_sums() -> Self::Sums;
-    /// [`Float::accumulate`] in every lane.
+    /// Adds terms, in units of `UNIT`, as [`Float::accumulate`] does.
     unsafe fn accumulate(self, sums: Self::Sums) -> Self::Sums;
     /// The sum of the words of all lanes, each of which took `taken` values.
     unsafe fn total(sums: Self::Sums, taken: usize) -> i128;
+    /// The words of each lane, each of which took `taken` values.
+    unsafe fn store_sums(sums: Self::Sums, taken: usize, to: *mut u64);
+    unsafe fn no_wide() -> Self::Wide;
+    unsafe fn widen(self, sums: Self::Wide) -> Self::Wide;
+    unsafe fn store_wide(sums: Self::Wide, to: *mut f64);
+    unsafe fn no_counts() -> Self::Counts;
+    /// Adds [`Float::pattern`] of each lane, wrapping.
+    unsafe fn add_pattern(self, sums: Self::Counts) -> Self::Counts;
+    /// Adds 1 where the mask is set.
+    unsafe fn add_mask(mask: Self::Mask, counts: Self::Counts) -> Self::Counts;
+    unsafe fn store_counts(counts: Self::Counts, to: *mut u32);
+    /// Turns the first `LANES` vectors, as rows of a square, into its columns.
+    unsafe fn transpose(rows: [Self; 16]) -> [Self; 16];
 }
+
+/// Labels that [`few_terms`] takes at most.
+pub(crate) const FEW_TERMS: usize = 64;
 
 /// Terms that a lane takes before its sum must be emptied; see [`crate::sum`].
 const TERMS_PER_LANE: usize = 4096;
 
-/// [`Float::exp2`].
+/// Where the deepest terms are less than this below the shift, most labels of a long row have nothing to add,
+/// and vectors of such are passed over.
+const SHALLOW: f32 = 10.0;
+
+/// [`crate::sum::Depths::of`], with a shift that is not `-0.0`: the difference is then not `-0.0` either.
 #[inline(always)]
-unsafe fn exp2<V: Vector>(t: V) -> V {
+pub(super) unsafe fn depth<V: Vector>(z: V, shift: V, bottom: V) -> V {
+    // SAFETY: the caller vouches for the instruction set.
+    unsafe { shift.sub(z).smaller_pattern(bottom) }
+}
+
+/// [`Float::exp2`], in `unit`s.
+#[inline(always)]
+pub(super) unsafe fn exp2<V: Vector>(depth: V, scale: V, unit: f32) -> V {
     // SAFETY: the caller vouches for the instruction set.
     unsafe {
-        let round = V::splat(12_582_912.0);
-        let shifted = t.add(round);
-        let f = t.sub(shifted.sub(round));
+        let round = V::splat(ROUND_F32);
+        let shifted = depth.neg_mul_add(scale, round);
+        let f = depth.neg_mul_add(scale, round.sub(shifted));
         let [first, rest @ ..] = EXP2_F32;
-        let mut p = V::splat(first);
+        let mut p = V::splat(first * unit);
         for c in rest {
-            p = p.mul_add(f, V::splat(c));
+            p = p.mul_add(f, V::splat(c * unit));
         }
         p.scale_by(shifted)
     }
 }
 
-/// [`crate::sum::exponent`].
+/// Fetches line `i`, of 64 bytes, of what will be read soon. The processor foresees neither many rows read
+/// side by side nor the next row while it computes.
 #[inline(always)]
-unsafe fn exponent<V: Vector>(z: V, shift: V, scale: V) -> V {
-    // SAFETY: the caller vouches for the instruction set.
-    unsafe {
-        let t = z.sub(shift).mul(scale);
-        t.larger(V::splat(f32::EXPONENT_FLOOR)).smaller(V::splat(0.0))
+pub(super) fn fetch(ahead: &[f32], i: usize) {
+    if let Some(line) = ahead.get(i * LANES) {
+        super::fetch(std::ptr::from_ref(line).cast());
     }
 }
 
 /// A row in vectors, the last filled up with `-inf`.
 struct Vectors<'a> {
     row: &'a [f32],
-    last: [f32; 16],
 }
 
-impl<'a> Vectors<'a> {
-    #[inline(always)]
-    fn of<V: Vector>(row: &'a [f32]) -> Self {
-        let rest = row.len() % V::LANES;
-        let mut last = [f32::NEG_INFINITY; 16];
-        last[..rest].copy_from_slice(&row[row.len() - rest..]);
-        Self { row, last }
+impl Vectors<'_> {
+    fn count<V: Vector>(&self) -> usize {
+        self.row.len().div_ceil(V::LANES)
     }
 
     /// Vector i.
     #[inline(always)]
     unsafe fn get<V: Vector>(&self, i: usize) -> V {
         let start = i * V::LANES;
-        let whole = start + V::LANES <= self.row.len();
-        // SAFETY: a whole vector lies inside the row; the last one, of at most 16 lanes, is `last`. The
-        // caller vouches for the instruction set.
-        unsafe { V::load(if whole { self.row.as_ptr().add(start) } else { self.last.as_ptr() }) }
+        // SAFETY: as many values as are left lie inside the row. The caller vouches for the instruction set.
+        unsafe {
+            let from = self.row.as_ptr().add(start);
+            if start + V::LANES <= self.row.len() {
+                V::load(from)
+            } else {
+                V::load_part(from, self.row.len() - start)
+            }
+        }
     }
 }
 
@@ -113,22 +159,62 @@ impl<'a> Vectors<'a> {
 /// The instruction set of V must be available.
 #[inline(always)]
 pub(super) unsafe fn sum_terms<V: Vector>(row: &[f32], shift: f32, scale: f32) -> i128 {
+    let may_skip = deepest(scale) < SHALLOW;
     let mut total = 0;
     for block in row.chunks(V::LANES * TERMS_PER_LANE) {
-        let vectors = Vectors::of::<V>(block);
-        let count = block.len().div_ceil(V::LANES);
+        let vectors = Vectors { row: block };
+        let count = vectors.count::<V>();
         // SAFETY: as the caller vouches.
         unsafe {
-            let (shift, scale) = (V::splat(shift), V::splat(scale));
-            let mut sums = V::no_sums();
-            for i in 0..count {
-                let e = exp2(exponent(vectors.get::<V>(i), shift, scale));
-                sums = e.accumulate(sums);
+            let (shift, bottom, scale) = (V::splat(shift + 0.0), V::splat(deepest(scale)), V::splat(scale));
+            // Two chains of additions.
+            let (mut sums, mut taken) = ([V::no_sums(); 2], [0; 2]);
+            macro_rules! take {
+                ($i:expr, $chain:literal) => {
+                    let d = depth(vectors.get::<V>($i), shift, bottom);
+                    if !may_skip || V::count(bottom.greater(d)) > 0 {
+                        sums[$chain] = exp2(d, scale, V::UNIT).accumulate(sums[$chain]);
+                        taken[$chain] += 1;
+                    }
+                };
             }
-            total += V::total(sums, count);
+            for i in 0..count / 2 {
+                take!(2 * i, 0);
+                take!(2 * i + 1, 1);
+            }
+            if count % 2 == 1 {
+                take!(count - 1, 0);
+            }
+            total += V::total(sums[0], taken[0]) + V::total(sums[1], taken[1]);
         }
     }
     total
+}
+
+/// The terms of a row of few labels, and their sum in quanta.
+///
+/// # Safety
+/// The instruction set of V must be available.
+#[inline(always)]
+pub(super) unsafe fn few_terms<V: Vector>(row: &[f32], shift: f32, scale: f32) -> ([f32; FEW_TERMS], i128) {
+    assert!(row.len() <= FEW_TERMS, "few labels");
+    let vectors = Vectors { row };
+    let count = vectors.count::<V>();
+    let mut terms = [0.0; FEW_TERMS];
+    // SAFETY: FEW_TERMS is a whole number of vectors, none of them beyond the last of the row; the caller
+    // vouches for the instruction set.
+    unsafe {
+        let (shift, bottom, scale) = (V::splat(shift + 0.0), V::splat(deepest(scale)), V::splat(scale));
+        let (one, zero) = (V::splat(1.0 / V::UNIT), V::splat(0.0));
+        let mut sums = V::no_sums();
+        for i in 0..count {
+            let e = exp2(depth(vectors.get::<V>(i), shift, bottom), scale, V::UNIT);
+            sums = e.accumulate(sums);
+            // By a power of two, hence exactly.
+            e.mul_add(one, zero).store(terms.as_mut_ptr().add(i * V::LANES));
+        }
+        (terms, V::total(sums, count))
+    }
 }
 
 /// `split_terms`.
@@ -145,52 +231,80 @@ pub(super) unsafe fn split_terms<V: Vector, const LEFT: bool>(
 ) -> (i128, i128) {
     let (mut upper, mut lower) = (0, 0);
     for block in part.chunks(V::LANES * TERMS_PER_LANE) {
-        let vectors = Vectors::of::<V>(block);
-        let count = block.len().div_ceil(V::LANES);
+        let vectors = Vectors { row: block };
+        let count = vectors.count::<V>();
         // SAFETY: as the caller vouches.
         unsafe {
-            let (y, zero) = (V::splat(y), V::splat(0.0));
-            let (max, shift, scale) = (V::splat(max), V::splat(shift), V::splat(scale));
-            let (mut uppers, mut lowers) = (V::no_sums(), V::no_sums());
+            let (y, zero, bottom) = (V::splat(y), V::splat(0.0), V::splat(deepest(scale)));
+            let (max, shift, scale) = (V::splat(max + 0.0), V::splat(shift + 0.0), V::splat(scale));
+            let (mut uppers, mut all) = (V::no_sums(), V::no_sums());
+            let mut with_upper = 0;
             for i in 0..count {
                 let z = vectors.get::<V>(i);
                 let above = if LEFT { z.greater_or_equal(y) } else { z.greater(y) };
-                let e = exp2(exponent(z, V::select(above, max, shift), scale));
-                uppers = V::select(above, e, zero).accumulate(uppers);
-                lowers = V::select(above, zero, e).accumulate(lowers);
+                let e = exp2(depth(z, V::select(above, max, shift), bottom), scale, V::UNIT);
+                all = e.accumulate(all);
+                // Few labels rank before one that is worth scoring.
+                if V::count(above) > 0 {
+                    uppers = V::select(above, e, zero).accumulate(uppers);
+                    with_upper += 1;
+                }
             }
-            upper += V::total(uppers, count);
-            lower += V::total(lowers, count);
+            let above = V::total(uppers, with_upper);
+            upper += above;
+            lower += V::total(all, count) - above;
         }
     }
     (upper, lower)
 }
 
-/// The sums of exponentials and of their products with the exponents, for `unit_sums`.
+/// [`crate::sum::unit_sums`] of a row of many labels.
 ///
 /// # Safety
 /// The instruction set of V must be available.
 #[inline(always)]
-pub(super) unsafe fn unit_sums<V: Vector>(row: &[f32], shift: f32) -> (i128, i128) {
-    let (mut exponentials, mut weighted) = (0, 0);
-    for block in row.chunks(V::LANES * TERMS_PER_LANE) {
-        let vectors = Vectors::of::<V>(block);
-        let count = block.len().div_ceil(V::LANES);
-        // SAFETY: as the caller vouches.
-        unsafe {
-            let (shift, scale, zero) = (V::splat(shift), V::splat(f32::LOG2_E), V::splat(0.0));
-            let (mut sums, mut products) = (V::no_sums(), V::no_sums());
-            for i in 0..count {
-                let t = exponent(vectors.get::<V>(i), shift, scale);
-                let e = exp2(t);
-                sums = e.accumulate(sums);
-                products = e.mul(zero.sub(t)).accumulate(products);
+pub(super) unsafe fn unit_sums<V: Vector>(row: &[f32], shift: f32, ahead: &[f32]) -> (f64, f64) {
+    let parts = LANES / V::LANES;
+    let (mut exponentials, mut weighted) = ([0.0; LANES], [0.0; LANES]);
+    // SAFETY: as the caller vouches.
+    unsafe {
+        let (shift, scale) = (V::splat(shift + 0.0), V::splat(f32::LOG2_E));
+        let bottom = V::splat(deepest(f32::LOG2_E));
+        for part in 0..parts {
+            let (mut e_sums, mut d_sums) = (V::no_wide(), V::no_wide());
+            let (runs, last) = row.as_chunks::<{ LANES * RUN }>();
+            for (r, run) in runs.iter().enumerate() {
+                let (mut e_run, mut d_run) = (V::splat(0.0), V::splat(0.0));
+                for i in 0..RUN {
+                    if part == 0 {
+                        fetch(ahead, r * RUN + i);
+                    }
+                    let d = depth(V::load(run.as_ptr().add(i * LANES + part * V::LANES)), shift, bottom);
+                    let e = exp2(d, scale, 1.0);
+                    e_run = e_run.add(e);
+                    d_run = e.mul_add(d, d_run);
+                }
+                e_sums = e_run.widen(e_sums);
+                d_sums = d_run.widen(d_sums);
             }
-            exponentials += V::total(sums, count);
-            weighted += V::total(products, count);
+            let (mut e_run, mut d_run) = (V::splat(0.0), V::splat(0.0));
+            let mut start = part * V::LANES;
+            while start < last.len() {
+                let count = (last.len() - start).min(V::LANES);
+                let from = last.as_ptr().add(start);
+                let z = if count == V::LANES { V::load(from) } else { V::load_part(from, count) };
+                let d = depth(z, shift, bottom);
+                let e = exp2(d, scale, 1.0);
+                let e = if count == V::LANES { e } else { e.keep(count) };
+                e_run = e_run.add(e);
+                d_run = e.mul_add(d, d_run);
+                start += LANES;
+            }
+            V::store_wide(e_run.widen(e_sums), exponentials.as_mut_ptr().add(part * V::LANES));
+            V::store_wide(d_run.widen(d_sums), weighted.as_mut_ptr().add(part * V::LANES));
         }
     }
-    (exponentials, weighted)
+    (in_halves(exponentials), in_halves(weighted))
 }
 
 /// `count_and_next`.
@@ -199,8 +313,8 @@ pub(super) unsafe fn unit_sums<V: Vector>(row: &[f32], shift: f32) -> (i128, i12
 /// The instruction set of V must be available.
 #[inline(always)]
 pub(super) unsafe fn count_and_next<V: Vector, const LEFT: bool>(part: &[f32], y: f32) -> (usize, f32) {
-    let vectors = Vectors::of::<V>(part);
-    let n = part.len().div_ceil(V::LANES);
+    let vectors = Vectors { row: part };
+    let n = vectors.count::<V>();
     // SAFETY: as the caller vouches.
     let (count, next) = unsafe {
         let (wanted, none) = (V::splat(y), V::splat(f32::NEG_INFINITY));
@@ -211,9 +325,83 @@ pub(super) unsafe fn count_and_next<V: Vector, const LEFT: bool>(part: &[f32], y
             count += V::count(before) as usize;
             next = next.larger(V::select(before, none, z));
         }
-        (count, next.largest())
+        let mut next = next;
+        if V::LANES > 8 {
+            next = next.larger(next.swapped::<8>());
+        }
+        next = next.larger(next.swapped::<4>());
+        next = next.larger(next.swapped::<2>());
+        next = next.larger(next.swapped::<1>());
+        (count, next.first())
     };
     // The filling of the last vector ranks before no label but one that is -inf itself.
     let filling = if LEFT && y == f32::NEG_INFINITY { n * V::LANES - part.len() } else { 0 };
     (count - filling, next)
+}
+
+/// The two largest logits of a row, the sum of its patterns, and whether a value in it is not finite.
+///
+/// # Safety
+/// The instruction set of V must be available.
+#[inline(always)]
+pub(super) unsafe fn scan<V: Vector>(row: &[f32]) -> (f32, f32, u32, bool) {
+    // SAFETY: as the caller vouches.
+    unsafe {
+        let (zero, none) = (V::splat(0.0), V::splat(f32::NEG_INFINITY));
+        let (mut max, mut second, mut poison, mut bits) = (none, none, zero, V::no_counts());
+        let whole = row.len() / V::LANES;
+        for i in 0..whole {
+            let z = V::load(row.as_ptr().add(i * V::LANES));
+            poison = z.mul_add(zero, poison);
+            second = second.larger(max.smaller(z));
+            max = max.larger(z);
+            bits = z.add_pattern(bits);
+        }
+        let rest = row.len() - whole * V::LANES;
+        if rest > 0 {
+            let z = V::load_part(row.as_ptr().add(whole * V::LANES), rest);
+            poison = z.keep(rest).mul_add(zero, poison);
+            second = second.larger(max.smaller(z));
+            max = max.larger(z);
+            bits = z.keep(rest).add_pattern(bits);
+        }
+        macro_rules! fold {
+            ($step:literal) => {
+                let (other_max, other_second) = (max.swapped::<$step>(), second.swapped::<$step>());
+                second = second.larger(other_second).larger(max.smaller(other_max));
+                max = max.larger(other_max);
+            };
+        }
+        if V::LANES > 8 {
+            fold!(8);
+        }
+        fold!(4);
+        fold!(2);
+        fold!(1);
+        let mut lanes = [0_u32; LANES];
+        V::store_counts(bits, lanes.as_mut_ptr());
+        let bits = lanes.iter().fold(0_u32, |sum, &lane| sum.wrapping_add(lane));
+        let poisoned = V::count(poison.greater_or_equal(zero)) < V::LANES as u32;
+        (max.first(), second.first(), bits, poisoned)
+    }
+}
+
+/// The labels whose logits are at least `floor`, which is finite, written to `labels`; how many there are.
+///
+/// # Safety
+/// The instruction set of V must be available.
+#[inline(always)]
+pub(super) unsafe fn labels_at_least<V: Vector>(row: &[f32], floor: f32, labels: &mut [u32]) -> usize {
+    let vectors = Vectors { row };
+    let mut taken = 0;
+    for i in 0..vectors.count::<V>() {
+        // SAFETY: as the caller vouches.
+        let mut wanted = unsafe { V::bits(vectors.get::<V>(i).greater_or_equal(V::splat(floor))) };
+        while wanted != 0 {
+            labels[taken] = (i * V::LANES) as u32 + wanted.trailing_zeros();
+            taken += 1;
+            wanted &= wanted - 1;
+        }
+    }
+    taken
 }

@@ -1,243 +1,23 @@
-//! AVX2 and AVX-512 vectors, and the entries into the sums over them.
-#![allow(unsafe_code, reason = "instructions of features that the caller has detected")]
+//! The entries into the kernels over vectors: the run-time choice among their instances.
+#![allow(unsafe_code, reason = "instructions of features that were detected")]
 
-#[allow(clippy::wildcard_imports, reason = "some fifty instructions, all in this file")]
-use std::arch::x86_64::*;
-
-use super::vector::{self, Vector};
+use super::avx2::Avx2;
+use super::avx512::Avx512;
+use super::columns::{self, Each, Scanned, Split};
+use super::vector::{self, FEW_TERMS};
 use super::{Level, level};
-use crate::float::Float;
+use crate::rows::{Column, GROUP};
 
 /// The sum of lanes that took `taken` values each, free of their anchors.
 #[inline(always)]
-fn total<const N: usize>(lanes: [u64; N], taken: usize) -> i128 {
+pub(super) fn total<const N: usize>(lanes: [u64; N], taken: usize, anchor: u64) -> i128 {
+    let anchors = anchor.wrapping_mul(taken as u64);
     if taken * N < 1 << 13 {
         // So few terms add up to less than 2^64 quanta; on the way there, wrapping does no harm.
         let sum = lanes.into_iter().fold(0, u64::wrapping_add);
-        return f32::collect(f32::without_anchors(sum, 0, (taken * N) as u64));
+        return i128::from(sum.wrapping_sub(anchors.wrapping_mul(N as u64)));
     }
-    let mut total = 0;
-    for lane in lanes {
-        total += f32::collect(f32::without_anchors(lane, 0, taken as u64));
-    }
-    total
-}
-
-/// Adding this rounds a value in `[0, 1]` to a multiple of 2^-51; see [`Float::accumulate`].
-const ANCHOR: f64 = 3.0;
-
-#[derive(Clone, Copy)]
-struct Avx2(__m256);
-
-impl Vector for Avx2 {
-    type Mask = __m256;
-    type Sums = [__m256i; 2];
-    const LANES: usize = 8;
-
-    #[inline(always)]
-    unsafe fn splat(value: f32) -> Self {
-        // SAFETY: AVX, as the caller vouches; so below.
-        Self(unsafe { _mm256_set1_ps(value) })
-    }
-    #[inline(always)]
-    unsafe fn load(from: *const f32) -> Self {
-        // SAFETY: eight values are readable, as the caller vouches.
-        Self(unsafe { _mm256_loadu_ps(from) })
-    }
-    #[inline(always)]
-    unsafe fn add(self, other: Self) -> Self {
-        // SAFETY: see splat.
-        Self(unsafe { _mm256_add_ps(self.0, other.0) })
-    }
-    #[inline(always)]
-    unsafe fn sub(self, other: Self) -> Self {
-        // SAFETY: see splat.
-        Self(unsafe { _mm256_sub_ps(self.0, other.0) })
-    }
-    #[inline(always)]
-    unsafe fn mul(self, other: Self) -> Self {
-        // SAFETY: see splat.
-        Self(unsafe { _mm256_mul_ps(self.0, other.0) })
-    }
-    #[inline(always)]
-    unsafe fn mul_add(self, factor: Self, term: Self) -> Self {
-        // SAFETY: FMA, as the caller vouches.
-        Self(unsafe { _mm256_fmadd_ps(self.0, factor.0, term.0) })
-    }
-    #[inline(always)]
-    unsafe fn larger(self, other: Self) -> Self {
-        // SAFETY: see splat. The instruction gives its second operand for NaN.
-        Self(unsafe { _mm256_max_ps(self.0, other.0) })
-    }
-    #[inline(always)]
-    unsafe fn smaller(self, other: Self) -> Self {
-        // SAFETY: see splat.
-        Self(unsafe { _mm256_min_ps(self.0, other.0) })
-    }
-    #[inline(always)]
-    unsafe fn greater(self, other: Self) -> __m256 {
-        // SAFETY: see splat.
-        unsafe { _mm256_cmp_ps::<_CMP_GT_OQ>(self.0, other.0) }
-    }
-    #[inline(always)]
-    unsafe fn greater_or_equal(self, other: Self) -> __m256 {
-        // SAFETY: see splat.
-        unsafe { _mm256_cmp_ps::<_CMP_GE_OQ>(self.0, other.0) }
-    }
-    #[inline(always)]
-    unsafe fn select(mask: __m256, yes: Self, no: Self) -> Self {
-        // SAFETY: see splat.
-        Self(unsafe { _mm256_blendv_ps(no.0, yes.0, mask) })
-    }
-    #[inline(always)]
-    unsafe fn count(mask: __m256) -> u32 {
-        // SAFETY: see splat.
-        unsafe { _mm256_movemask_ps(mask).count_ones() }
-    }
-    #[inline(always)]
-    unsafe fn largest(self) -> f32 {
-        // SAFETY: as many bytes of plain floats on both sides.
-        let lanes: [f32; 8] = unsafe { std::mem::transmute(self.0) };
-        lanes.into_iter().fold(f32::NEG_INFINITY, Float::larger)
-    }
-    #[inline(always)]
-    unsafe fn scale_by(self, shifted: Self) -> Self {
-        // SAFETY: AVX2, as the caller vouches.
-        unsafe {
-            let exponent = _mm256_slli_epi32::<23>(_mm256_castps_si256(shifted.0));
-            Self(_mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(self.0), exponent)))
-        }
-    }
-    #[inline(always)]
-    unsafe fn no_sums() -> [__m256i; 2] {
-        // SAFETY: see splat.
-        unsafe { [_mm256_setzero_si256(); 2] }
-    }
-    #[inline(always)]
-    unsafe fn accumulate(self, [low, high]: [__m256i; 2]) -> [__m256i; 2] {
-        // SAFETY: AVX2, as the caller vouches.
-        unsafe {
-            let anchor = _mm256_set1_pd(ANCHOR);
-            let first = _mm256_add_pd(_mm256_cvtps_pd(_mm256_castps256_ps128(self.0)), anchor);
-            let second = _mm256_add_pd(_mm256_cvtps_pd(_mm256_extractf128_ps::<1>(self.0)), anchor);
-            [
-                _mm256_add_epi64(low, _mm256_castpd_si256(first)),
-                _mm256_add_epi64(high, _mm256_castpd_si256(second)),
-            ]
-        }
-    }
-    #[inline(always)]
-    unsafe fn total([low, high]: [__m256i; 2], taken: usize) -> i128 {
-        // SAFETY: as many bytes of plain integers on both sides.
-        let lanes: [u64; 8] = unsafe { std::mem::transmute([low, high]) };
-        total(lanes, taken)
-    }
-}
-
-#[derive(Clone, Copy)]
-struct Avx512(__m512);
-
-impl Vector for Avx512 {
-    type Mask = __mmask16;
-    type Sums = [__m512i; 2];
-    const LANES: usize = 16;
-
-    #[inline(always)]
-    unsafe fn splat(value: f32) -> Self {
-        // SAFETY: AVX-512F, as the caller vouches; so below.
-        Self(unsafe { _mm512_set1_ps(value) })
-    }
-    #[inline(always)]
-    unsafe fn load(from: *const f32) -> Self {
-        // SAFETY: sixteen values are readable, as the caller vouches.
-        Self(unsafe { _mm512_loadu_ps(from) })
-    }
-    #[inline(always)]
-    unsafe fn add(self, other: Self) -> Self {
-        // SAFETY: see splat.
-        Self(unsafe { _mm512_add_ps(self.0, other.0) })
-    }
-    #[inline(always)]
-    unsafe fn sub(self, other: Self) -> Self {
-        // SAFETY: see splat.
-        Self(unsafe { _mm512_sub_ps(self.0, other.0) })
-    }
-    #[inline(always)]
-    unsafe fn mul(self, other: Self) -> Self {
-        // SAFETY: see splat.
-        Self(unsafe { _mm512_mul_ps(self.0, other.0) })
-    }
-    #[inline(always)]
-    unsafe fn mul_add(self, factor: Self, term: Self) -> Self {
-        // SAFETY: see splat.
-        Self(unsafe { _mm512_fmadd_ps(self.0, factor.0, term.0) })
-    }
-    #[inline(always)]
-    unsafe fn larger(self, other: Self) -> Self {
-        // SAFETY: see splat. The instruction gives its second operand for NaN.
-        Self(unsafe { _mm512_max_ps(self.0, other.0) })
-    }
-    #[inline(always)]
-    unsafe fn smaller(self, other: Self) -> Self {
-        // SAFETY: see splat.
-        Self(unsafe { _mm512_min_ps(self.0, other.0) })
-    }
-    #[inline(always)]
-    unsafe fn greater(self, other: Self) -> __mmask16 {
-        // SAFETY: see splat.
-        unsafe { _mm512_cmp_ps_mask::<_CMP_GT_OQ>(self.0, other.0) }
-    }
-    #[inline(always)]
-    unsafe fn greater_or_equal(self, other: Self) -> __mmask16 {
-        // SAFETY: see splat.
-        unsafe { _mm512_cmp_ps_mask::<_CMP_GE_OQ>(self.0, other.0) }
-    }
-    #[inline(always)]
-    unsafe fn select(mask: __mmask16, yes: Self, no: Self) -> Self {
-        // SAFETY: see splat.
-        Self(unsafe { _mm512_mask_blend_ps(mask, no.0, yes.0) })
-    }
-    #[inline(always)]
-    unsafe fn count(mask: __mmask16) -> u32 {
-        mask.count_ones()
-    }
-    #[inline(always)]
-    unsafe fn largest(self) -> f32 {
-        // SAFETY: see splat.
-        unsafe { _mm512_reduce_max_ps(self.0) }
-    }
-    #[inline(always)]
-    unsafe fn scale_by(self, shifted: Self) -> Self {
-        // SAFETY: see splat.
-        unsafe {
-            let exponent = _mm512_slli_epi32::<23>(_mm512_castps_si512(shifted.0));
-            Self(_mm512_castsi512_ps(_mm512_add_epi32(_mm512_castps_si512(self.0), exponent)))
-        }
-    }
-    #[inline(always)]
-    unsafe fn no_sums() -> [__m512i; 2] {
-        // SAFETY: see splat.
-        unsafe { [_mm512_setzero_si512(); 2] }
-    }
-    #[inline(always)]
-    unsafe fn accumulate(self, [low, high]: [__m512i; 2]) -> [__m512i; 2] {
-        // SAFETY: AVX-512F and DQ, as the caller vouches.
-        unsafe {
-            let anchor = _mm512_set1_pd(ANCHOR);
-            let first = _mm512_add_pd(_mm512_cvtps_pd(_mm512_castps512_ps256(self.0)), anchor);
-            let second = _mm512_add_pd(_mm512_cvtps_pd(_mm512_extractf32x8_ps::<1>(self.0)), anchor);
-            [
-                _mm512_add_epi64(low, _mm512_castpd_si512(first)),
-                _mm512_add_epi64(high, _mm512_castpd_si512(second)),
-            ]
-        }
-    }
-    #[inline(always)]
-    unsafe fn total([low, high]: [__m512i; 2], taken: usize) -> i128 {
-        // SAFETY: as many bytes of plain integers on both sides.
-        let lanes: [u64; 16] = unsafe { std::mem::transmute([low, high]) };
-        total(lanes, taken)
-    }
+    lanes.into_iter().map(|lane| i128::from(lane.wrapping_sub(anchors))).sum()
 }
 
 /// Defines a sum as the run-time choice among its instances; `None` where only the plain form will do.
@@ -280,7 +60,7 @@ dispatched! {
 }
 dispatched! {
     /// The sums behind [`crate::sum::unit_sums`] of a float32 row.
-    fn unit_sums(row: &[f32], shift: f32) -> (i128, i128) = vector::unit_sums;
+    fn unit_sums(row: &[f32], shift: f32, ahead: &[f32]) -> (f64, f64) = vector::unit_sums;
 }
 
 dispatched! {
@@ -292,10 +72,48 @@ dispatched! {
     fn count_higher(part: &[f32], y: f32) -> (usize, f32) = vector::count_and_next<false>;
 }
 
+dispatched! {
+    /// What [`crate::row::Scan`] holds, and whether a value is not finite.
+    fn scan(row: &[f32]) -> (f32, f32, u32, bool) = vector::scan;
+}
+dispatched! {
+    /// The terms of a float32 row of few labels, and [`crate::sum::sum_terms`] of it.
+    fn few_terms(row: &[f32], shift: f32, scale: f32) -> ([f32; FEW_TERMS], i128) = vector::few_terms;
+}
+dispatched! {
+    /// The labels that [`crate::top_labels`] takes of a float32 row.
+    fn labels_at_least(row: &[f32], floor: f32, labels: &mut [u32]) -> usize = vector::labels_at_least;
+}
+dispatched! {
+    /// Writes rows side by side.
+    fn transpose(rows: &[&[f32]; GROUP], columns: &mut [Column<f32>]) -> () = columns::transpose;
+}
+dispatched! {
+    /// The same across rows.
+    fn scan_columns(columns: &[Column<f32>]) -> Scanned = columns::scan;
+}
+dispatched! {
+    /// [`crate::sum::unit_sums`] across rows.
+    fn unit_sums_columns(columns: &[Column<f32>], shift: &Each<f32>, ahead: &[f32]) -> (Each<f64>, Each<f64>) = columns::unit_sums;
+}
+dispatched! {
+    /// [`crate::masses::place`] across rows: labels before, and the next logit; `None` inside where logits tie.
+    fn places_columns(columns: &[Column<f32>], logit: &Each<f32>) -> Option<(Each<u32>, Each<f32>)> = columns::places;
+}
+dispatched! {
+    /// Sums before and after each row's label, which ties with no other.
+    fn split_columns(columns: &[Column<f32>], logit: &Each<f32>, max: &Each<f32>, shift: &Each<f32>, scale: &Each<f32>) -> Split = columns::split_terms;
+}
+dispatched! {
+    /// Sums over all labels but each row's own.
+    fn sum_columns(columns: &[Column<f32>], logit: &Each<f32>, shift: &Each<f32>, scale: &Each<f32>) -> Each<u64> = columns::sum_terms;
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{masses, sum};
+    use crate::float::Float;
+    use crate::{masses, row, sum};
     use proptest::prelude::*;
 
     fn logit() -> impl Strategy<Value = f32> {
@@ -326,13 +144,17 @@ mod tests {
             row in prop::collection::vec(logit(), 0..200),
             y in -5.0_f32..5.0,
             shift in -5.0_f32..10.0,
-            scale in prop_oneof![0.01_f32..100.0, Just(0.0), Just(f32::MAX)],
+            scale in prop_oneof![0.01_f32..100.0, Just(f32::SMALLEST_SCALE), Just(f32::MAX)],
         ) {
             let max = row.iter().fold(shift.max(y), |m, &z| m.max(z));
             for_each_vector!(V => {
                 // SAFETY: the vector is available, as just asked.
                 unsafe {
                     assert_eq!(vector::sum_terms::<V>(&row, shift, scale), sum::sum_terms_body(&row, shift, scale));
+                    let few = &row[..row.len().min(FEW_TERMS)];
+                    let (terms, total) = vector::few_terms::<V>(few, shift, scale);
+                    assert_eq!(total, sum::sum_terms_body(few, shift, scale));
+                    assert!(few.iter().zip(terms).all(|(&z, e)| sum::term(z, shift, scale) == e));
                     let split = vector::split_terms::<V, true>(&row, y, max, shift, scale);
                     assert_eq!(split, sum::split_terms::<true, f32>(&row, y, max, shift, scale));
                     let split = vector::split_terms::<V, false>(&row, y, max, shift, scale);
@@ -343,7 +165,73 @@ mod tests {
                         let counted = vector::count_and_next::<V, false>(&row, y);
                         assert_eq!(counted, masses::count_and_next::<false, f32>(&row, y));
                     }
-                    assert_eq!(vector::unit_sums::<V>(&row, shift), sum::unit_sums_plain::<f32>(&row, shift));
+                    assert_eq!(vector::unit_sums::<V>(&row, shift, &[]), sum::unit_sums_plain::<f32>(&row, shift));
+                }
+            });
+        }
+    }
+
+    /// Labels of a group of rows, none of them impossible, a logit for each.
+    fn labels_of(rows: &[&[f32]; GROUP]) -> [usize; GROUP] {
+        std::array::from_fn(|i| (i * 7) % rows[i].len())
+    }
+
+    proptest! {
+        #[test]
+        fn a_row_is_read_as_the_plain_form_reads_it(row in prop::collection::vec(logit(), 1..100)) {
+            let (scan, poisoned) = row::read_plain::<f32>(&row);
+            for_each_vector!(V => {
+                // SAFETY: the vector is available, as just asked.
+                let found = unsafe { vector::scan::<V>(&row) };
+                assert_eq!(found, (scan.max, scan.second, scan.bits, poisoned));
+                for floor in [f32::MIN, 0.0] {
+                    let mut labels = vec![0; row.len()];
+                    // SAFETY: the vector is available, as just asked.
+                    let taken = unsafe { vector::labels_at_least::<V>(&row, floor, &mut labels) };
+                    let expected: Vec<u32> = (0..row.len() as u32).filter(|&i| row[i as usize] >= floor).collect();
+                    assert_eq!(labels[..taken], expected);
+                }
+            });
+        }
+
+        #[test]
+        fn columns_equal_rows(
+            data in prop::collection::vec(logit(), 40 * GROUP),
+            k in 1_usize..=40,
+            scale in prop_oneof![0.01_f32..100.0, Just(f32::SMALLEST_SCALE), Just(f32::MAX)],
+        ) {
+            let rows: [&[f32]; GROUP] = std::array::from_fn(|i| &data[i * k..][..k]);
+            let label = labels_of(&rows);
+            let logit: [f32; GROUP] = std::array::from_fn(|i| rows[i][label[i]]);
+            for_each_vector!(V => {
+                let mut columns = vec![Column([0.0; GROUP]); k];
+                // SAFETY: the vector is available, as just asked.
+                unsafe {
+                    columns::transpose::<V>(&rows, &mut columns);
+                    let (max, second, bits, poisoned) = columns::scan::<V>(&columns);
+                    let (exponentials, weighted) = columns::unit_sums::<V>(&columns, &second, &[]);
+                    let places = columns::places::<V>(&columns, &logit);
+                    let others = columns::sum_terms::<V>(&columns, &logit, &max, &[scale; GROUP]);
+                    let split = columns::split_terms::<V>(&columns, &logit, &max, &second, &[scale; GROUP]);
+                    let mut any_poison = false;
+                    for (i, row) in rows.iter().enumerate() {
+                        assert!((0..k).all(|j| columns[j].0[i] == row[j]));
+                        let (scan, row_poison) = row::read_plain::<f32>(row);
+                        any_poison |= row_poison;
+                        assert_eq!((max[i], second[i], bits[i]), (scan.max, scan.second, scan.bits));
+                        assert_eq!((exponentials[i], weighted[i]), sum::unit_sums(row, second[i], &[]));
+                        let own = |shift| sum::quanta(logit[i], shift, scale);
+                        let all: i128 = row.iter().map(|&z| sum::quanta(z, max[i], scale)).sum();
+                        assert_eq!(i128::from(others[i]), all - own(max[i]));
+                        if let Some((before, next)) = places {
+                            let place = masses::place(row, label[i]);
+                            assert_eq!((1 + before[i] as usize, next[i]), (place.rank, place.next));
+                            let (upper, lower) = sum::split_terms::<false, f32>(row, logit[i], max[i], second[i], scale);
+                            let found = (i128::from(split.0[i]), i128::from(split.1[i]));
+                            assert_eq!(found, (upper, lower - own(second[i])));
+                        }
+                    }
+                    assert_eq!(poisoned, any_poison);
                 }
             });
         }

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from tightset._inputs import ArrayLike, as_integer, as_number
+from tightset.cells import Candidate
 from tightset.monitor.state import VERSION, check_state, fingerprint, require_scores
-from tightset.predictor import Candidate, Predictor
+from tightset.predictor import Predictor
 from tightset.quantile import conformal_rank
 from tightset.sets import PredictionSets
 

@@ -1,0 +1,248 @@
+//! Vectors of AVX2 with FMA.
+#![allow(unsafe_code, reason = "instructions of features that the caller has detected")]
+
+#[allow(clippy::wildcard_imports, reason = "some fifty instructions, all in this file")]
+use std::arch::x86_64::*;
+
+use super::vector::Vector;
+use super::x86_64::total;
+
+/// Adding this rounds a value in `[0, 1]` to a multiple of 2^-51; see [`Float::accumulate`].
+const ANCHOR: f64 = 3.0;
+
+#[derive(Clone, Copy)]
+pub(super) struct Avx2(__m256);
+
+/// All bits of the first `count` lanes.
+#[inline(always)]
+unsafe fn first_lanes(count: usize) -> __m256i {
+    // SAFETY: AVX2, as the caller vouches.
+    unsafe {
+        let lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+        _mm256_cmpgt_epi32(_mm256_set1_epi32(count as i32), lanes)
+    }
+}
+
+impl Vector for Avx2 {
+    type Mask = __m256;
+    type Sums = [__m256i; 2];
+    type Wide = [__m256d; 2];
+    type Counts = __m256i;
+    const LANES: usize = 8;
+    const UNIT: f32 = 1.0;
+    #[inline(always)]
+    unsafe fn splat(value: f32) -> Self {
+        // SAFETY: the instruction set, as the caller vouches; so below.
+        Self(unsafe { _mm256_set1_ps(value) })
+    }
+    #[inline(always)]
+    unsafe fn load(from: *const f32) -> Self {
+        // SAFETY: as many values as lanes are good to read or write, as the caller vouches.
+        Self(unsafe { _mm256_loadu_ps(from) })
+    }
+    #[inline(always)]
+    unsafe fn load_part(from: *const f32, count: usize) -> Self {
+        // SAFETY: `count` values are readable, as the caller vouches.
+        unsafe {
+            let mask = first_lanes(count);
+            let none = _mm256_set1_ps(f32::NEG_INFINITY);
+            Self(_mm256_blendv_ps(none, _mm256_maskload_ps(from, mask), _mm256_castsi256_ps(mask)))
+        }
+    }
+    #[inline(always)]
+    unsafe fn store(self, to: *mut f32) {
+        // SAFETY: as many values as lanes are good to read or write, as the caller vouches.
+        unsafe { _mm256_storeu_ps(to, self.0) }
+    }
+    #[inline(always)]
+    unsafe fn add(self, other: Self) -> Self {
+        // SAFETY: see splat.
+        Self(unsafe { _mm256_add_ps(self.0, other.0) })
+    }
+    #[inline(always)]
+    unsafe fn sub(self, other: Self) -> Self {
+        // SAFETY: see splat.
+        Self(unsafe { _mm256_sub_ps(self.0, other.0) })
+    }
+    #[inline(always)]
+    unsafe fn mul_add(self, factor: Self, term: Self) -> Self {
+        // SAFETY: see splat.
+        Self(unsafe { _mm256_fmadd_ps(self.0, factor.0, term.0) })
+    }
+    #[inline(always)]
+    unsafe fn neg_mul_add(self, factor: Self, term: Self) -> Self {
+        // SAFETY: see splat.
+        Self(unsafe { _mm256_fnmadd_ps(self.0, factor.0, term.0) })
+    }
+    #[inline(always)]
+    unsafe fn larger(self, other: Self) -> Self {
+        // SAFETY: see splat. The instruction gives its second operand for NaN.
+        Self(unsafe { _mm256_max_ps(self.0, other.0) })
+    }
+    #[inline(always)]
+    unsafe fn smaller(self, other: Self) -> Self {
+        // SAFETY: see splat. The instruction gives its second operand for NaN.
+        Self(unsafe { _mm256_min_ps(self.0, other.0) })
+    }
+    #[inline(always)]
+    unsafe fn smaller_pattern(self, other: Self) -> Self {
+        // SAFETY: see splat.
+        unsafe {
+            let smaller = _mm256_min_epu32(_mm256_castps_si256(self.0), _mm256_castps_si256(other.0));
+            Self(_mm256_castsi256_ps(smaller))
+        }
+    }
+    #[inline(always)]
+    unsafe fn greater(self, other: Self) -> Self::Mask {
+        // SAFETY: see splat.
+        unsafe { _mm256_cmp_ps::<_CMP_GT_OQ>(self.0, other.0) }
+    }
+    #[inline(always)]
+    unsafe fn greater_or_equal(self, other: Self) -> Self::Mask {
+        // SAFETY: see splat.
+        unsafe { _mm256_cmp_ps::<_CMP_GE_OQ>(self.0, other.0) }
+    }
+    #[inline(always)]
+    unsafe fn select(mask: Self::Mask, yes: Self, no: Self) -> Self {
+        // SAFETY: see splat.
+        Self(unsafe { _mm256_blendv_ps(no.0, yes.0, mask) })
+    }
+    #[inline(always)]
+    unsafe fn keep(self, count: usize) -> Self {
+        // SAFETY: see splat.
+        Self(unsafe { _mm256_and_ps(self.0, _mm256_castsi256_ps(first_lanes(count))) })
+    }
+    #[inline(always)]
+    unsafe fn bits(mask: Self::Mask) -> u32 {
+        // SAFETY: see splat.
+        unsafe { _mm256_movemask_ps(mask) as u32 }
+    }
+    #[inline(always)]
+    unsafe fn swapped<const STEP: usize>(self) -> Self {
+        // SAFETY: see splat.
+        unsafe {
+            Self(match STEP {
+                4 => _mm256_permute2f128_ps::<1>(self.0, self.0),
+                2 => _mm256_permute_ps::<0b01_00_11_10>(self.0),
+                _ => _mm256_permute_ps::<0b10_11_00_01>(self.0),
+            })
+        }
+    }
+    #[inline(always)]
+    unsafe fn first(self) -> f32 {
+        // SAFETY: see splat.
+        unsafe { _mm256_cvtss_f32(self.0) }
+    }
+    #[inline(always)]
+    unsafe fn scale_by(self, shifted: Self) -> Self {
+        // SAFETY: see splat.
+        unsafe {
+            let exponent = _mm256_slli_epi32::<23>(_mm256_castps_si256(shifted.0));
+            Self(_mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(self.0), exponent)))
+        }
+    }
+    #[inline(always)]
+    unsafe fn no_sums() -> Self::Sums {
+        // SAFETY: see splat.
+        unsafe { [_mm256_setzero_si256(); 2] }
+    }
+    #[inline(always)]
+    unsafe fn accumulate(self, [low, high]: Self::Sums) -> Self::Sums {
+        // SAFETY: see splat.
+        unsafe {
+            let anchor = _mm256_set1_pd(ANCHOR);
+            let first = _mm256_add_pd(_mm256_cvtps_pd(_mm256_castps256_ps128(self.0)), anchor);
+            let second = _mm256_add_pd(_mm256_cvtps_pd(_mm256_extractf128_ps::<1>(self.0)), anchor);
+            [
+                _mm256_add_epi64(low, _mm256_castpd_si256(first)),
+                _mm256_add_epi64(high, _mm256_castpd_si256(second)),
+            ]
+        }
+    }
+    #[inline(always)]
+    unsafe fn total([low, high]: Self::Sums, taken: usize) -> i128 {
+        // SAFETY: as many bytes of plain integers on both sides; see splat.
+        unsafe {
+            let lanes: [u64; 8] = std::mem::transmute([low, high]);
+            total(lanes, taken, ANCHOR.to_bits())
+        }
+    }
+    #[inline(always)]
+    unsafe fn store_sums([low, high]: Self::Sums, taken: usize, to: *mut u64) {
+        // SAFETY: as many values as lanes may be written, as the caller vouches.
+        unsafe {
+            let anchors = (taken as u64).wrapping_mul(ANCHOR.to_bits());
+            let anchors = _mm256_set1_epi64x(anchors as i64);
+            _mm256_storeu_si256(to.cast(), _mm256_sub_epi64(low, anchors));
+            _mm256_storeu_si256(to.add(4).cast(), _mm256_sub_epi64(high, anchors));
+        }
+    }
+    #[inline(always)]
+    unsafe fn no_wide() -> Self::Wide {
+        // SAFETY: see splat.
+        unsafe { [_mm256_setzero_pd(); 2] }
+    }
+    #[inline(always)]
+    unsafe fn widen(self, [low, high]: Self::Wide) -> Self::Wide {
+        // SAFETY: see splat.
+        unsafe {
+            [
+                _mm256_add_pd(low, _mm256_cvtps_pd(_mm256_castps256_ps128(self.0))),
+                _mm256_add_pd(high, _mm256_cvtps_pd(_mm256_extractf128_ps::<1>(self.0))),
+            ]
+        }
+    }
+    #[inline(always)]
+    unsafe fn store_wide([low, high]: Self::Wide, to: *mut f64) {
+        // SAFETY: as many values as lanes may be written, as the caller vouches.
+        unsafe {
+            _mm256_storeu_pd(to, low);
+            _mm256_storeu_pd(to.add(4), high);
+        }
+    }
+    #[inline(always)]
+    unsafe fn no_counts() -> Self::Counts {
+        // SAFETY: see splat.
+        unsafe { _mm256_setzero_si256() }
+    }
+    #[inline(always)]
+    unsafe fn add_pattern(self, sums: Self::Counts) -> Self::Counts {
+        // SAFETY: see splat.
+        unsafe {
+            let pattern = _mm256_castps_si256(_mm256_add_ps(self.0, _mm256_setzero_ps()));
+            _mm256_add_epi32(sums, pattern)
+        }
+    }
+    #[inline(always)]
+    unsafe fn add_mask(mask: Self::Mask, counts: Self::Counts) -> Self::Counts {
+        // SAFETY: see splat.
+        unsafe { _mm256_sub_epi32(counts, _mm256_castps_si256(mask)) }
+    }
+    #[inline(always)]
+    unsafe fn store_counts(counts: Self::Counts, to: *mut u32) {
+        // SAFETY: as many values as lanes may be written, as the caller vouches.
+        unsafe { _mm256_storeu_si256(to.cast(), counts) }
+    }
+    #[inline(always)]
+    unsafe fn transpose(rows: [Self; 16]) -> [Self; 16] {
+        let (mut pairs, mut fours, mut columns) = (rows, rows, rows);
+        // SAFETY: see splat.
+        unsafe {
+            for i in (0..8).step_by(2) {
+                pairs[i] = Self(_mm256_unpacklo_ps(rows[i].0, rows[i + 1].0));
+                pairs[i + 1] = Self(_mm256_unpackhi_ps(rows[i].0, rows[i + 1].0));
+            }
+            for i in [0, 1, 4, 5] {
+                let (a, b) = (_mm256_castps_pd(pairs[i].0), _mm256_castps_pd(pairs[i + 2].0));
+                let at = (i & 4) + 2 * (i & 1);
+                fours[at] = Self(_mm256_castpd_ps(_mm256_unpacklo_pd(a, b)));
+                fours[at + 1] = Self(_mm256_castpd_ps(_mm256_unpackhi_pd(a, b)));
+            }
+            for i in 0..4 {
+                columns[i] = Self(_mm256_permute2f128_ps::<0x20>(fours[i].0, fours[4 + i].0));
+                columns[4 + i] = Self(_mm256_permute2f128_ps::<0x31>(fours[i].0, fours[4 + i].0));
+            }
+        }
+        columns
+    }
+}

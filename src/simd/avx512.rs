@@ -1,0 +1,245 @@
+//! Vectors of AVX-512.
+#![allow(unsafe_code, reason = "instructions of features that the caller has detected")]
+
+#[allow(clippy::wildcard_imports, reason = "some fifty instructions, all in this file")]
+use std::arch::x86_64::*;
+
+use super::vector::Vector;
+use super::x86_64::total;
+
+#[derive(Clone, Copy)]
+pub(super) struct Avx512(__m512);
+
+#[inline(always)]
+fn first_lanes(count: usize) -> __mmask16 {
+    ((1_u32 << count) - 1) as __mmask16
+}
+
+impl Vector for Avx512 {
+    type Mask = __mmask16;
+    type Sums = [__m512i; 2];
+    type Wide = [__m512d; 2];
+    type Counts = __m512i;
+    const LANES: usize = 16;
+    // Quanta: terms are converted to integers as they are.
+    const UNIT: f32 = (1_u64 << 51) as f32;
+    #[inline(always)]
+    unsafe fn splat(value: f32) -> Self {
+        // SAFETY: the instruction set, as the caller vouches; so below.
+        Self(unsafe { _mm512_set1_ps(value) })
+    }
+    #[inline(always)]
+    unsafe fn load(from: *const f32) -> Self {
+        // SAFETY: as many values as lanes are good to read or write, as the caller vouches.
+        Self(unsafe { _mm512_loadu_ps(from) })
+    }
+    #[inline(always)]
+    unsafe fn load_part(from: *const f32, count: usize) -> Self {
+        // SAFETY: `count` values are readable, as the caller vouches.
+        unsafe { Self(_mm512_mask_loadu_ps(_mm512_set1_ps(f32::NEG_INFINITY), first_lanes(count), from)) }
+    }
+    #[inline(always)]
+    unsafe fn store(self, to: *mut f32) {
+        // SAFETY: as many values as lanes are good to read or write, as the caller vouches.
+        unsafe { _mm512_storeu_ps(to, self.0) }
+    }
+    #[inline(always)]
+    unsafe fn add(self, other: Self) -> Self {
+        // SAFETY: see splat.
+        Self(unsafe { _mm512_add_ps(self.0, other.0) })
+    }
+    #[inline(always)]
+    unsafe fn sub(self, other: Self) -> Self {
+        // SAFETY: see splat.
+        Self(unsafe { _mm512_sub_ps(self.0, other.0) })
+    }
+    #[inline(always)]
+    unsafe fn mul_add(self, factor: Self, term: Self) -> Self {
+        // SAFETY: see splat.
+        Self(unsafe { _mm512_fmadd_ps(self.0, factor.0, term.0) })
+    }
+    #[inline(always)]
+    unsafe fn neg_mul_add(self, factor: Self, term: Self) -> Self {
+        // SAFETY: see splat.
+        Self(unsafe { _mm512_fnmadd_ps(self.0, factor.0, term.0) })
+    }
+    #[inline(always)]
+    unsafe fn larger(self, other: Self) -> Self {
+        // SAFETY: see splat. The instruction gives its second operand for NaN.
+        Self(unsafe { _mm512_max_ps(self.0, other.0) })
+    }
+    #[inline(always)]
+    unsafe fn smaller(self, other: Self) -> Self {
+        // SAFETY: see splat. The instruction gives its second operand for NaN.
+        Self(unsafe { _mm512_min_ps(self.0, other.0) })
+    }
+    #[inline(always)]
+    unsafe fn smaller_pattern(self, other: Self) -> Self {
+        // SAFETY: see splat.
+        unsafe {
+            let smaller = _mm512_min_epu32(_mm512_castps_si512(self.0), _mm512_castps_si512(other.0));
+            Self(_mm512_castsi512_ps(smaller))
+        }
+    }
+    #[inline(always)]
+    unsafe fn greater(self, other: Self) -> Self::Mask {
+        // SAFETY: see splat.
+        unsafe { _mm512_cmp_ps_mask::<_CMP_GT_OQ>(self.0, other.0) }
+    }
+    #[inline(always)]
+    unsafe fn greater_or_equal(self, other: Self) -> Self::Mask {
+        // SAFETY: see splat.
+        unsafe { _mm512_cmp_ps_mask::<_CMP_GE_OQ>(self.0, other.0) }
+    }
+    #[inline(always)]
+    unsafe fn select(mask: Self::Mask, yes: Self, no: Self) -> Self {
+        // SAFETY: see splat.
+        Self(unsafe { _mm512_mask_blend_ps(mask, no.0, yes.0) })
+    }
+    #[inline(always)]
+    unsafe fn keep(self, count: usize) -> Self {
+        // SAFETY: see splat.
+        Self(unsafe { _mm512_maskz_mov_ps(first_lanes(count), self.0) })
+    }
+    #[inline(always)]
+    unsafe fn bits(mask: Self::Mask) -> u32 {
+        u32::from(mask)
+    }
+    #[inline(always)]
+    unsafe fn swapped<const STEP: usize>(self) -> Self {
+        // SAFETY: see splat.
+        unsafe {
+            Self(match STEP {
+                8 => _mm512_shuffle_f32x4::<0b01_00_11_10>(self.0, self.0),
+                4 => _mm512_shuffle_f32x4::<0b10_11_00_01>(self.0, self.0),
+                2 => _mm512_permute_ps::<0b01_00_11_10>(self.0),
+                _ => _mm512_permute_ps::<0b10_11_00_01>(self.0),
+            })
+        }
+    }
+    #[inline(always)]
+    unsafe fn first(self) -> f32 {
+        // SAFETY: see splat.
+        unsafe { _mm512_cvtss_f32(self.0) }
+    }
+    #[inline(always)]
+    unsafe fn scale_by(self, shifted: Self) -> Self {
+        // SAFETY: see splat.
+        unsafe {
+            let exponent = _mm512_slli_epi32::<23>(_mm512_castps_si512(shifted.0));
+            Self(_mm512_castsi512_ps(_mm512_add_epi32(_mm512_castps_si512(self.0), exponent)))
+        }
+    }
+    #[inline(always)]
+    unsafe fn no_sums() -> Self::Sums {
+        // SAFETY: see splat.
+        unsafe { [_mm512_setzero_si512(); 2] }
+    }
+    #[inline(always)]
+    unsafe fn accumulate(self, [low, high]: Self::Sums) -> Self::Sums {
+        // SAFETY: see splat.
+        unsafe {
+            [
+                _mm512_add_epi64(low, _mm512_cvtps_epi64(_mm512_castps512_ps256(self.0))),
+                _mm512_add_epi64(high, _mm512_cvtps_epi64(_mm512_extractf32x8_ps::<1>(self.0))),
+            ]
+        }
+    }
+    #[inline(always)]
+    unsafe fn total([low, high]: Self::Sums, taken: usize) -> i128 {
+        // SAFETY: as many bytes of plain integers on both sides; see splat.
+        unsafe {
+            if taken < 1 << 9 {
+                // The sum of all lanes fits 64 bits.
+                return i128::from(_mm512_reduce_add_epi64(_mm512_add_epi64(low, high)) as u64);
+            }
+            let lanes: [u64; 16] = std::mem::transmute([low, high]);
+            total(lanes, taken, 0)
+        }
+    }
+    #[inline(always)]
+    unsafe fn store_sums([low, high]: Self::Sums, _taken: usize, to: *mut u64) {
+        // SAFETY: as many values as lanes may be written, as the caller vouches.
+        unsafe {
+            _mm512_storeu_si512(to.cast(), low);
+            _mm512_storeu_si512(to.add(8).cast(), high);
+        }
+    }
+    #[inline(always)]
+    unsafe fn no_wide() -> Self::Wide {
+        // SAFETY: see splat.
+        unsafe { [_mm512_setzero_pd(); 2] }
+    }
+    #[inline(always)]
+    unsafe fn widen(self, [low, high]: Self::Wide) -> Self::Wide {
+        // SAFETY: see splat.
+        unsafe {
+            [
+                _mm512_add_pd(low, _mm512_cvtps_pd(_mm512_castps512_ps256(self.0))),
+                _mm512_add_pd(high, _mm512_cvtps_pd(_mm512_extractf32x8_ps::<1>(self.0))),
+            ]
+        }
+    }
+    #[inline(always)]
+    unsafe fn store_wide([low, high]: Self::Wide, to: *mut f64) {
+        // SAFETY: as many values as lanes may be written, as the caller vouches.
+        unsafe {
+            _mm512_storeu_pd(to, low);
+            _mm512_storeu_pd(to.add(8), high);
+        }
+    }
+    #[inline(always)]
+    unsafe fn no_counts() -> Self::Counts {
+        // SAFETY: see splat.
+        unsafe { _mm512_setzero_si512() }
+    }
+    #[inline(always)]
+    unsafe fn add_pattern(self, sums: Self::Counts) -> Self::Counts {
+        // SAFETY: see splat.
+        unsafe {
+            let pattern = _mm512_castps_si512(_mm512_add_ps(self.0, _mm512_setzero_ps()));
+            _mm512_add_epi32(sums, pattern)
+        }
+    }
+    #[inline(always)]
+    unsafe fn add_mask(mask: Self::Mask, counts: Self::Counts) -> Self::Counts {
+        // SAFETY: see splat.
+        unsafe { _mm512_mask_add_epi32(counts, mask, counts, _mm512_set1_epi32(1)) }
+    }
+    #[inline(always)]
+    unsafe fn store_counts(counts: Self::Counts, to: *mut u32) {
+        // SAFETY: as many values as lanes may be written, as the caller vouches.
+        unsafe { _mm512_storeu_si512(to.cast(), counts) }
+    }
+    #[inline(always)]
+    unsafe fn transpose(rows: [Self; 16]) -> [Self; 16] {
+        const EVEN: i32 = 0b10_00_10_00;
+        const ODD: i32 = 0b11_01_11_01;
+        let (mut pairs, mut fours, mut columns) = (rows, rows, rows);
+        // SAFETY: see splat.
+        unsafe {
+            for i in (0..16).step_by(2) {
+                pairs[i] = Self(_mm512_unpacklo_ps(rows[i].0, rows[i + 1].0));
+                pairs[i + 1] = Self(_mm512_unpackhi_ps(rows[i].0, rows[i + 1].0));
+            }
+            for i in [0, 1, 4, 5, 8, 9, 12, 13] {
+                let (a, b) = (_mm512_castps_pd(pairs[i].0), _mm512_castps_pd(pairs[i + 2].0));
+                let at = (i & 12) + 2 * (i & 1);
+                fours[at] = Self(_mm512_castpd_ps(_mm512_unpacklo_pd(a, b)));
+                fours[at + 1] = Self(_mm512_castpd_ps(_mm512_unpackhi_pd(a, b)));
+            }
+            // Quarter q of fours[4 r + c] has column 4 q + c of the rows from 4 r on.
+            for i in 0..4 {
+                let upper_even = _mm512_shuffle_f32x4::<EVEN>(fours[i].0, fours[4 + i].0);
+                let upper_odd = _mm512_shuffle_f32x4::<ODD>(fours[i].0, fours[4 + i].0);
+                let lower_even = _mm512_shuffle_f32x4::<EVEN>(fours[8 + i].0, fours[12 + i].0);
+                let lower_odd = _mm512_shuffle_f32x4::<ODD>(fours[8 + i].0, fours[12 + i].0);
+                columns[i] = Self(_mm512_shuffle_f32x4::<EVEN>(upper_even, lower_even));
+                columns[4 + i] = Self(_mm512_shuffle_f32x4::<EVEN>(upper_odd, lower_odd));
+                columns[8 + i] = Self(_mm512_shuffle_f32x4::<ODD>(upper_even, lower_even));
+                columns[12 + i] = Self(_mm512_shuffle_f32x4::<ODD>(upper_odd, lower_odd));
+            }
+        }
+        columns
+    }
+}

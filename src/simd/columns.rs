@@ -1,0 +1,252 @@
+//! The float32 kernels across a group of rows, one lane a row, over explicit vectors: the fast twins of the
+//! plain loops in [`crate::group`], used where labels are few.
+//!
+//! Columns are label by label, with a value for each row.
+#![allow(unsafe_code, reason = "vector loads and instructions of detected features")]
+
+use super::vector::{Vector, depth, exp2, fetch};
+use crate::float::Float;
+use crate::rows::{Column, GROUP};
+use crate::sum::{LANES, RUN, deepest};
+
+/// One number for each row.
+pub(crate) type Each<T> = [T; GROUP];
+
+/// What [`scan`] finds: the two largest logits, the sum of patterns, and whether any value is not finite.
+pub(crate) type Scanned = (Each<f32>, Each<f32>, Each<u32>, bool);
+
+/// Sums for the label of each row: over those that rank before it, and over those after it.
+pub(crate) type Split = (Each<u64>, Each<u64>);
+
+/// Writes rows, as long as there are columns, side by side.
+///
+/// # Safety
+/// The instruction set of V must be available.
+#[inline(always)]
+pub(super) unsafe fn transpose<V: Vector>(rows: &[&[f32]; GROUP], columns: &mut [Column<f32>]) {
+    for row in rows {
+        assert_eq!(row.len(), columns.len(), "rows are as long as there are columns");
+    }
+    for (first, columns) in (0..).step_by(V::LANES).zip(columns.chunks_mut(V::LANES)) {
+        for lane in (0..GROUP).step_by(V::LANES) {
+            // SAFETY: each row has as many values from `first` on as there are columns, at most V::LANES; a
+            // column has GROUP. The caller vouches for the instruction set.
+            unsafe {
+                let mut tile = [V::splat(0.0); 16];
+                for i in 0..V::LANES {
+                    let from = rows[lane + i].as_ptr().add(first);
+                    tile[i] = if columns.len() == V::LANES {
+                        V::load(from)
+                    } else {
+                        V::load_part(from, columns.len())
+                    };
+                }
+                let tile = V::transpose(tile);
+                for (column, values) in columns.iter_mut().zip(tile) {
+                    values.store(column.0.as_mut_ptr().add(lane));
+                }
+            }
+        }
+    }
+}
+
+/// The two largest logits and the sum of patterns of each row.
+///
+/// # Safety
+/// The instruction set of V must be available.
+#[inline(always)]
+pub(super) unsafe fn scan<V: Vector>(columns: &[Column<f32>]) -> Scanned {
+    let (mut max, mut second, mut bits) = ([0.0; GROUP], [0.0; GROUP], [0; GROUP]);
+    let mut poisoned = false;
+    for lane in (0..GROUP).step_by(V::LANES) {
+        // SAFETY: `lane + V::LANES` is at most GROUP; the caller vouches for the instruction set.
+        unsafe {
+            let (zero, none) = (V::splat(0.0), V::splat(f32::NEG_INFINITY));
+            let (mut top, mut runner_up, mut poison, mut sum) = (none, none, zero, V::no_counts());
+            for column in columns {
+                let z = V::load(column.0.as_ptr().add(lane));
+                poison = z.mul_add(zero, poison);
+                runner_up = runner_up.larger(top.smaller(z));
+                top = top.larger(z);
+                sum = z.add_pattern(sum);
+            }
+            top.store(max.as_mut_ptr().add(lane));
+            runner_up.store(second.as_mut_ptr().add(lane));
+            V::store_counts(sum, bits.as_mut_ptr().add(lane));
+            poisoned |= V::count(poison.greater_or_equal(zero)) < V::LANES as u32;
+        }
+    }
+    (max, second, bits, poisoned)
+}
+
+/// [`crate::sum::unit_sums`] of each row, all of few labels.
+///
+/// # Safety
+/// The instruction set of V must be available.
+#[inline(always)]
+pub(super) unsafe fn unit_sums<V: Vector>(
+    columns: &[Column<f32>],
+    shift: &Each<f32>,
+    ahead: &[f32],
+) -> (Each<f64>, Each<f64>) {
+    let (mut exponentials, mut weighted) = ([0.0; GROUP], [0.0; GROUP]);
+    for lane in (0..GROUP).step_by(V::LANES) {
+        // SAFETY: as in `scan`.
+        unsafe {
+            let shift = V::load(shift.as_ptr().add(lane)).add(V::splat(0.0));
+            let (scale, bottom) = (V::splat(f32::LOG2_E), V::splat(deepest(f32::LOG2_E)));
+            let (mut e_sums, mut d_sums) = (V::no_wide(), V::no_wide());
+            for (r, run) in columns.chunks(RUN).enumerate() {
+                let (mut e_run, mut d_run) = (V::splat(0.0), V::splat(0.0));
+                for (i, column) in run.iter().enumerate() {
+                    if lane % LANES == 0 {
+                        fetch(ahead, lane / LANES * columns.len() + r * RUN + i);
+                    }
+                    let d = depth(V::load(column.0.as_ptr().add(lane)), shift, bottom);
+                    let e = exp2(d, scale, 1.0);
+                    e_run = e_run.add(e);
+                    d_run = e.mul_add(d, d_run);
+                }
+                e_sums = e_run.widen(e_sums);
+                d_sums = d_run.widen(d_sums);
+            }
+            V::store_wide(e_sums, exponentials.as_mut_ptr().add(lane));
+            V::store_wide(d_sums, weighted.as_mut_ptr().add(lane));
+        }
+    }
+    (exponentials, weighted)
+}
+
+/// How many labels rank before each row's label, and the largest logit of the others; `None` when another
+/// label has the same logit, which the plain form settles.
+///
+/// # Safety
+/// The instruction set of V must be available.
+#[inline(always)]
+pub(super) unsafe fn places<V: Vector>(
+    columns: &[Column<f32>],
+    logit: &Each<f32>,
+) -> Option<(Each<u32>, Each<f32>)> {
+    let (mut before, mut next, mut not_after) = ([0; GROUP], [0.0; GROUP], [0; GROUP]);
+    for lane in (0..GROUP).step_by(V::LANES) {
+        // SAFETY: as in `scan`.
+        unsafe {
+            let y = V::load(logit.as_ptr().add(lane));
+            let none = V::splat(f32::NEG_INFINITY);
+            let (mut above, mut at_least, mut largest) = (V::no_counts(), V::no_counts(), none);
+            for column in columns {
+                let z = V::load(column.0.as_ptr().add(lane));
+                let is_at_least = z.greater_or_equal(y);
+                above = V::add_mask(z.greater(y), above);
+                at_least = V::add_mask(is_at_least, at_least);
+                largest = largest.larger(V::select(is_at_least, none, z));
+            }
+            largest.store(next.as_mut_ptr().add(lane));
+            V::store_counts(above, before.as_mut_ptr().add(lane));
+            V::store_counts(at_least, not_after.as_mut_ptr().add(lane));
+        }
+    }
+    let mut ties = 0;
+    for i in 0..GROUP {
+        ties |= not_after[i] - before[i] - 1;
+    }
+    (ties == 0).then_some((before, next))
+}
+
+/// [`crate::sum::split_lower`] and `split_higher` of each row together, without the label itself. No other
+/// label may have the same logit.
+///
+/// # Safety
+/// The instruction set of V must be available.
+#[inline(always)]
+pub(super) unsafe fn split_terms<V: Vector>(
+    columns: &[Column<f32>],
+    logit: &Each<f32>,
+    max: &Each<f32>,
+    shift: &Each<f32>,
+    scale: &Each<f32>,
+) -> Split {
+    let (mut upper, mut lower) = ([0; GROUP], [0; GROUP]);
+    let count = columns.len();
+    // Few labels rank before one that is worth scoring, but a wrong guess costs as much as a dozen columns.
+    let is_short = count <= 32;
+    for lane in (0..GROUP).step_by(V::LANES) {
+        let mut with_upper = 0;
+        // SAFETY: as in `scan`.
+        unsafe {
+            let zero = V::splat(0.0);
+            let y = V::load(logit.as_ptr().add(lane));
+            let max = V::load(max.as_ptr().add(lane)).add(zero);
+            let shift = V::load(shift.as_ptr().add(lane)).add(zero);
+            let bottom = bottoms::<V>(scale, lane);
+            let scale = V::load(scale.as_ptr().add(lane));
+            let (mut uppers, mut all) = (V::no_sums(), V::no_sums());
+            for column in columns {
+                let z = V::load(column.0.as_ptr().add(lane));
+                let above = z.greater(y);
+                let e = exp2(depth(z, V::select(above, max, shift), bottom), scale, V::UNIT);
+                all = e.accumulate(all);
+                if is_short || V::count(above) > 0 {
+                    uppers = V::select(above, e, zero).accumulate(uppers);
+                    with_upper += 1;
+                }
+            }
+            let own = exp2(depth(y, shift, bottom), scale, V::UNIT).accumulate(V::no_sums());
+            let mut own_words = [0; GROUP];
+            V::store_sums(own, 1, own_words.as_mut_ptr().add(lane));
+            V::store_sums(uppers, with_upper, upper.as_mut_ptr().add(lane));
+            V::store_sums(all, count, lower.as_mut_ptr().add(lane));
+            for i in lane..lane + V::LANES {
+                lower[i] = lower[i].wrapping_sub(upper[i]).wrapping_sub(own_words[i]);
+            }
+        }
+    }
+    (upper, lower)
+}
+
+/// [`crate::sum::sum_terms`] of each row without its label.
+///
+/// # Safety
+/// The instruction set of V must be available.
+#[inline(always)]
+pub(super) unsafe fn sum_terms<V: Vector>(
+    columns: &[Column<f32>],
+    logit: &Each<f32>,
+    shift: &Each<f32>,
+    scale: &Each<f32>,
+) -> Each<u64> {
+    let mut sums = [0; GROUP];
+    for lane in (0..GROUP).step_by(V::LANES) {
+        // SAFETY: as in `scan`.
+        unsafe {
+            let shift = V::load(shift.as_ptr().add(lane)).add(V::splat(0.0));
+            let bottom = bottoms::<V>(scale, lane);
+            let scale = V::load(scale.as_ptr().add(lane));
+            let mut all = V::no_sums();
+            for column in columns {
+                let d = depth(V::load(column.0.as_ptr().add(lane)), shift, bottom);
+                all = exp2(d, scale, V::UNIT).accumulate(all);
+            }
+            let own = depth(V::load(logit.as_ptr().add(lane)), shift, bottom);
+            let own = exp2(own, scale, V::UNIT).accumulate(V::no_sums());
+            let mut own_words = [0; GROUP];
+            V::store_sums(own, 1, own_words.as_mut_ptr().add(lane));
+            V::store_sums(all, columns.len(), sums.as_mut_ptr().add(lane));
+            for i in lane..lane + V::LANES {
+                sums[i] = sums[i].wrapping_sub(own_words[i]);
+            }
+        }
+    }
+    sums
+}
+
+/// [`deepest`] of the scales from a lane on.
+#[inline(always)]
+unsafe fn bottoms<V: Vector>(scale: &Each<f32>, lane: usize) -> V {
+    let mut bottom = [0.0; GROUP];
+    for i in 0..GROUP {
+        bottom[i] = deepest(scale[i]);
+    }
+    // SAFETY: as in `scan`.
+    unsafe { V::load(bottom.as_ptr().add(lane)) }
+}
