@@ -85,6 +85,7 @@ impl<F: Float> Places<F> {
 
 impl<'a, F: Float> Group<'a, F> {
     /// Takes the rows; `columns` is working space for transposing them.
+    #[allow(clippy::large_types_passed_by_value, reason = "inlined, and kept")]
     #[inline(always)]
     pub(crate) fn new(
         rows: [&'a [F]; GROUP],
