@@ -465,3 +465,14 @@ def test_probabilities_as_logits_are_noticed(rng):
     p = rng.dirichlet(np.ones(3), size=50)
     with pytest.warns(ts.ProbabilitiesWarning):
         ts.reweighted.calibrate(p, rng.integers(3, size=50), 0.2)
+
+
+def test_the_wrong_reader_names_the_right_one(tmp_path):
+    rng = np.random.default_rng(0)
+    logits, labels = rng.normal(size=(80, 3)), rng.integers(3, size=80)
+    ts.reweighted.calibrate(logits, labels, 0.1).save(tmp_path / "rules.json")
+    with pytest.raises(ValueError, match=r"ts\.family\.load reads it"):
+        ts.load(tmp_path / "rules.json")
+    ts.transforms.calibrate(logits, labels, 0.1, "aps", transform="temperature-nll").save(tmp_path / "t.json")
+    with pytest.raises(ValueError, match=r"ts\.transforms\.load_predictor reads it"):
+        ts.load(tmp_path / "t.json")

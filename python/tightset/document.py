@@ -22,6 +22,13 @@ from tightset.predictor import Predictor
 FORMAT = "tightset-predictor"
 VERSION = 1
 
+# Documents of other kinds, for those who call the wrong reader.
+_READ_ELSEWHERE = {
+    "tightset-rules": "ts.family.load",
+    "tightset-transform": "ts.transforms.load",
+    "tightset-transformed-predictor": "ts.transforms.load_predictor",
+}
+
 _FIELDS = (
     "format",
     "format_version",
@@ -74,8 +81,10 @@ def to_document(predictor: Predictor, *, score_table: bool) -> dict[str, Any]:
 
 def from_document(document: Any) -> Predictor:
     """Return the predictor of a document; ValueError or TypeError if it is not one."""
-    if not isinstance(document, dict) or document.get("format") != FORMAT:
-        message = f"its format is not {FORMAT!r}"
+    kind = document.get("format") if isinstance(document, dict) else None
+    if kind != FORMAT:
+        reader = _READ_ELSEWHERE.get(kind) if isinstance(kind, str) else None
+        message = f"its format is not {FORMAT!r}" + (f": {reader} reads it" if reader else "")
         raise ValueError(message)
     version = document.get("format_version")
     if type(version) is not int or version != VERSION:
