@@ -308,7 +308,7 @@ def test_levels_together_are_levels_alone(condition, recipe, guarantee):
             np.testing.assert_array_equal(loaded.predict_p(new, groups=groups), p)
             bare = ts.Predictor.from_json(predictor.to_json())
             assert bare.predict_set(new, groups=groups) == sets
-            with pytest.raises(ValueError, match="save with score_table=True"):
+            with pytest.raises(ValueError, match="saved without score_table=True"):
                 bare.predict_p(new, groups=groups)
             if guarantee == "marginal":
                 # A label is in the set exactly when its p-value is above alpha.

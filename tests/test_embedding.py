@@ -220,9 +220,11 @@ second = interpreters.create()
 code = "\\n".join([
     "import warnings",
     "warnings.simplefilter('ignore')",
-    "try: import tightset",
+    "try:",
+    "    import tightset",
+    "    tightset.entropy([[0.0, 0.0]])",
     "except ImportError: pass",
-    "else: raise RuntimeError('imported')",
+    "else: raise RuntimeError('worked')",
 ])
 print(interpreters.run_string(second, code))
 print(tightset.entropy([[0.0, 0.0]]))
