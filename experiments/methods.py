@@ -38,7 +38,7 @@ def measured(files: Iterable[Path], names: Iterable[str], splits: int, level: fl
             data.append((path.stem, arrays["logits"], arrays["labels"]))
     methods, left_out = available(ALL)
     if left_out:
-        sys.stderr.write(left_out + "\n")
+        sys.stderr.write(f"left out, for want of scikit-learn: {', '.join(left_out)}\n")
     documents = []
     for name, logits, labels in data:
         start = time.perf_counter()
@@ -63,7 +63,7 @@ def figures(document: dict[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def smallest(found: dict[str, dict[str, Any]], names: Iterable[str]) -> str:
-    """Return the first of the methods with the smallest sets, up to half a percent, and how many are alike."""
+    """Return the first of the methods with the smallest sets, up to half a percent."""
     kept = list(names)
     if not kept:
         return "none"
@@ -90,8 +90,8 @@ def _first(alike: list[str], figure: str) -> str:
 def winners(documents: list[dict[str, Any]]) -> str:
     """Return who wins what on each set of rows."""
     lines = [
-        "| data | smallest sets | smallest with even coverage | worst stratum covered most | worst label covered "
-        "most |",
+        "| data | smallest sets | smallest with even coverage | worst range of entropy covered most "
+        "| worst label covered most |",
         "|---|---|---|---|---|",
     ]
     for document in documents:
@@ -133,7 +133,8 @@ def text(documents: list[dict[str, Any]]) -> str:
     )
     level, splits = documents[0]["main_level"], documents[0]["n_splits"]
     return (
-        f"Level {level:g}, {splits} splits, four fifths of the rows calibrate. {rows}.\n\n{winners(documents)}\n\n"
+        f"Level {level:g}, {splits} splits, four fifths of the rows calibrate. {rows}.\n\n"
+        f"{winners(documents)}\n\n"
         "Every method: mean size, coverage of the worst range of entropy, coverage of the worst label.\n\n"
         f"{everything(documents)}"
     )

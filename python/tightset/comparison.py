@@ -92,10 +92,10 @@ def compare(
         message = "recipes and levels must not be empty"
         raise ValueError(message)
     band_level = 1.0 - 0.001 / (n_cells or len(names) * len(asked))
-    methods = {name: as_method(name) for name in names}
-    for module in {module for method in methods.values() for module in method.needs}:
+    methods = [as_method(recipe) for recipe in names]
+    for module in {module for method in methods for module in method.needs}:
         import_module(module)  # or the first method to need it would pay for that in seconds
-    tallies = {name: Tally(methods[name], asked, splits, array.shape[1]) for name in names}
+    tallies = {method.name: Tally(method, asked, splits, array.shape[1]) for method in methods}
     alphas = [round(1.0 - level, 12) for level in asked]
     rng = np.random.default_rng(start)
     details: list[Detail] = []
@@ -103,21 +103,21 @@ def compare(
     for split in range(splits):
         order = rng.permutation(len(array))
         whole = _rows(array, truth, order, n_test, len(array))
-        for name, method in methods.items():
+        for method in methods:
             most = method.most_rows(array.shape[1]) or len(array)
             is_part = max(n_test, len(array) - n_test) > most
             rest, test = _rows(array, truth, order, n_test, most) if is_part else whole
             if is_part:
                 n_rest, n_tested = len(rest[1]), len(test[1])
-                notes[f"{name}: {n_rest} rows calibrate and {n_tested} test, drawn at random"] = None
+                notes[f"{method.name}: {n_rest} rows calibrate and {n_tested} test, drawn at random"] = None
             began = time.perf_counter()
             predictors = _calibrated(method, rest, alphas, start + split, notes, probabilities=probabilities)
             seconds = time.perf_counter() - began
-            tallies[name].measure(split, predictors, seconds, *test, probabilities=probabilities)
+            tallies[method.name].measure(split, predictors, seconds, *test, probabilities=probabilities)
             if split == 0:
-                details.append(_detail(name, predictors[0], *test, probabilities=probabilities))
+                details.append(_detail(method.name, predictors[0], *test, probabilities=probabilities))
             advance(1)
-    cells = tuple(tallies[name].cell(i, band_level) for name in names for i in range(len(asked)))
+    cells = tuple(tallies[recipe].cell(i, band_level) for recipe in names for i in range(len(asked)))
     found = Evaluation(
         dataset=name,
         n=len(array),

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
-from importlib.util import find_spec
+from importlib import import_module
 from typing import Any, Literal, Protocol, TypeAlias
 
 from tightset import averaged, localised, reweighted, transforms
@@ -186,12 +186,18 @@ def method_names() -> tuple[str, ...]:
     return tuple(_names())
 
 
-def available(names: Sequence[str]) -> tuple[tuple[str, ...], str]:
-    """Return the methods whose packages are installed, and which are not, in a sentence or no words."""
-    missing = [name for name in names if as_method(name).needs and find_spec("sklearn") is None]
-    kept = tuple(name for name in names if name not in missing)
-    note = f"{', '.join(missing)} left out: pip install 'tightset[sklearn]'" if missing else ""
-    return kept, note
+def available(names: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the methods that can run here, and those that need scikit-learn where it is not installed."""
+    missing = tuple(name for name in names if not all(map(_is_importable, as_method(name).needs)))
+    return tuple(name for name in names if name not in missing), missing
+
+
+def _is_importable(module: str) -> bool:
+    try:
+        import_module(module)
+    except ImportError:
+        return False
+    return True
 
 
 def names_in_words() -> str:

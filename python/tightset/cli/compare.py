@@ -67,7 +67,7 @@ def compare(
         if path is not None and path != STANDARD:
             check_folder(Path(path))
     names, asked = options.parse_recipes(recipes), options.parse_levels(levels)
-    left_out = ""
+    left_out: tuple[str, ...] = ()
     if all_methods:
         more, left_out = available(ALL)
         names = list(dict.fromkeys([*names, *more]))
@@ -87,7 +87,8 @@ def compare(
             advance=progress.advance,
         )
     if left_out:
-        found = replace(found, notes=(left_out, *found.notes))
+        note = f"left out, for want of scikit-learn: {', '.join(left_out)}"
+        found = replace(found, notes=(note, *found.notes))
     if csv is not None:
         with written(csv) as file:
             file.write(csv_text([found]).encode())

@@ -8,7 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from tightset.methods import method_names, names_in_words
+from tightset.cli.optional import MissingPackageError
+from tightset.methods import available, method_names, names_in_words
 from tightset.recipes import recipe_names
 
 Logits = Annotated[
@@ -82,4 +83,8 @@ def parse_recipes(recipes: str) -> list[str]:
     if wrong is not None or not names:
         message = f"--recipes must be {names_in_words()}, got {wrong or recipes!r}"
         raise ValueError(message)
+    _, missing = available(names)
+    if missing:
+        message = f"{', '.join(missing)} need scikit-learn: pip install 'tightset[sklearn]'"
+        raise MissingPackageError(message)
     return names

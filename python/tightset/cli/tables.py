@@ -35,9 +35,13 @@ def coverage_and_size(found: Evaluation, levels: Sequence[float]) -> str:
     return aligned(rows)
 
 
+def mark(cell: Cell) -> str:
+    """Return a sign for what coverage is held to; `LEGEND` explains them."""
+    return {True: "+", False: "!", None: "~" if cell.guarantee == "approximate" else "*"}[cell.in_band]
+
+
 def _cell(cell: Cell) -> str:
-    mark = {True: "+", False: "!", None: "~" if cell.guarantee == "approximate" else "*"}[cell.in_band]
-    return f"{cell.coverage.mean():.3f}{mark} {cell.mean_size.mean():6.3f}"
+    return f"{cell.coverage.mean():.3f}{mark(cell)} {cell.mean_size.mean():6.3f}"
 
 
 def verdict(found: Evaluation, recipe: str) -> str:
