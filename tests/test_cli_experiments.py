@@ -93,7 +93,7 @@ def test_compare_all(folder):
     assert set(rows) == set(ALL)
     page = (folder / "all.html").read_text()
     head = next(line for line in lines if line.startswith("method") and "worst label" in line)
-    assert head.split()[-1] == "seconds"
+    assert head.split()[-1] == "ms"
     for name in ALL:
         figures = [line for line in lines if line.startswith(f"{name} ")][-1].split()
         row = rows[name]

@@ -99,7 +99,8 @@ def compare(
     alphas = [round(1.0 - level, 12) for level in asked]
     rng = np.random.default_rng(start)
     details: list[Detail] = []
-    notes: dict[str, None] = {}
+    shares: dict[str, list[str]] = {recipe: [] for recipe in names}
+    cautions: dict[str, list[str]] = {recipe: [] for recipe in names}
     for split in range(splits):
         order = rng.permutation(len(array))
         whole = _rows(array, truth, order, n_test, len(array))
@@ -109,10 +110,11 @@ def compare(
             rest, test = _rows(array, truth, order, n_test, most) if is_part else whole
             if is_part:
                 n_rest, n_tested = len(rest[1]), len(test[1])
-                notes[f"{method.name}: {n_rest} rows calibrate and {n_tested} test, drawn at random"] = None
+                shares[method.name] = [f"{n_rest} rows calibrate and {n_tested} test, drawn at random"]
             began = time.perf_counter()
-            predictors = _calibrated(method, rest, alphas, start + split, notes, probabilities=probabilities)
+            predictors, warned = _calibrated(method, rest, alphas, start + split, probabilities=probabilities)
             seconds = time.perf_counter() - began
+            cautions[method.name] += warned
             tallies[method.name].measure(split, predictors, seconds, *test, probabilities=probabilities)
             if split == 0:
                 details.append(_detail(method.name, predictors[0], *test, probabilities=probabilities))
@@ -136,7 +138,7 @@ def compare(
         recommended=names[0],
         sentence="",
         snippet="",
-        notes=tuple(notes),
+        notes=(*_in_short(shares), *_in_short(cautions)),
     )
     return with_advice(found, probabilities=probabilities)
 
@@ -150,26 +152,32 @@ def _rows(
 
 
 def _calibrated(
-    method: Method,
-    rows: Rows,
-    alphas: Sequence[float],
-    seed: int,
-    notes: dict[str, None],
-    *,
-    probabilities: bool,
-) -> tuple[SetPredictor, ...]:
-    """Return the predictors; of methods beside the recipes, warnings of too few rows become notes."""
+    method: Method, rows: Rows, alphas: Sequence[float], seed: int, *, probabilities: bool
+) -> tuple[tuple[SetPredictor, ...], list[str]]:
+    """Return the predictors and, of methods beside the recipes, what they warn of too few rows."""
     if method.name == method.recipe:
-        return method.calibrate(*rows, alphas, seed, probabilities=probabilities)
+        return method.calibrate(*rows, alphas, seed, probabilities=probabilities), []
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         found = method.calibrate(*rows, alphas, seed, probabilities=probabilities)
+    cautions = []
     for one in caught:
         if issubclass(one.category, SmallCalibrationWarning):
-            notes[f"{method.name}: {one.message}"] = None
+            cautions.append(str(one.message))
         else:
             warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
-    return found
+    return found, cautions
+
+
+def _in_short(notes: dict[str, list[str]]) -> tuple[str, ...]:
+    """Return the first note of each method and how many follow, methods with the same together."""
+    methods: dict[str, list[str]] = {}
+    for name, texts in notes.items():
+        different = list(dict.fromkeys(texts))
+        if different:
+            more = f" (and {len(different) - 1} more of other splits and levels)" if different[1:] else ""
+            methods.setdefault(different[0] + more, []).append(name)
+    return tuple(f"{', '.join(names)}: {text}" for text, names in methods.items())
 
 
 def _test_rows(n: int, share: float) -> int:

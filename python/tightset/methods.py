@@ -18,7 +18,7 @@ from tightset.calibration import calibrate
 from tightset.recipes import as_recipe, recipe_names
 from tightset.sets import PredictionSets
 
-__all__ = ["ALL", "RECIPES", "WAYS", "Method", "as_method", "available", "method_names"]
+__all__ = ["Method", "as_method", "available", "method_names"]
 
 Guarantee: TypeAlias = Literal["marginal", "approximate", "pac", "label", "cluster"]
 
@@ -187,7 +187,14 @@ def method_names() -> tuple[str, ...]:
 
 
 def available(names: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the methods that can run here, and those that need scikit-learn where it is not installed."""
+    """Return the methods that can run here, and those that need scikit-learn where it is not installed.
+
+    Examples
+    --------
+    >>> from tightset.methods import available
+    >>> available(["thr", "aps/label"])
+    (('thr', 'aps/label'), ())
+    """
     missing = tuple(name for name in names if not all(map(_is_importable, as_method(name).needs)))
     return tuple(name for name in names if name not in missing), missing
 

@@ -102,7 +102,7 @@ def compare(
             tables.coverage_and_size(found, found.levels if len(found.levels) <= 4 else _few(found.levels)),
             tables.LEGEND,
             tables.fairness_and_time(found),
-            *found.notes,
+            *(["\n".join(found.notes)] if found.notes else []),
             found.sentence,
             "It was chosen on these rows: calibrate on others, or coverage is approximate.",
         ]

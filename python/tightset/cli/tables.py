@@ -54,7 +54,7 @@ def verdict(found: Evaluation, recipe: str) -> str:
 
 def fairness_and_time(found: Evaluation) -> str:
     """Return, at the main level, coverage where it is lowest, what is promised, and what it took."""
-    rows = [["method", "size", "coverage", "worst by entropy", "worst label", "promised for", "seconds"]]
+    rows = [["method", "size", "coverage", "worst by entropy", "worst label", "promised for", "ms"]]
     for recipe in found.recipes:
         cell = found.cell(recipe, found.main_level)
         rows.append(
@@ -65,12 +65,12 @@ def fairness_and_time(found: Evaluation) -> str:
                 f"{cell.worst_stratum_coverage:.3f}",
                 f"{cell.worst_class_coverage:.3f}",
                 PROMISES[cell.guarantee],
-                f"{cell.seconds:.3f}",
+                f"{1e3 * cell.seconds:.1f}",
             ]
         )
     return (
         f"At level {found.main_level:g}, over the test rows of all splits: coverage of the worst of four "
-        f"ranges of entropy\nand of the worst label; seconds to calibrate and predict, a split.\n\n"
+        f"ranges of entropy\nand of the worst label; milliseconds to calibrate and predict, a split.\n\n"
         f"{aligned(rows)}"
     )
 
