@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import sys
 import time
 from collections.abc import Iterable
@@ -25,7 +26,7 @@ from tightset.methods import ALL, available
 
 PAGE = Path(__file__).parent.parent / "docs" / "choosing.md"
 START, END = "<!-- figures: experiments/methods.py writes this -->", "<!-- end of figures -->"
-ALIKE_SIZE, ALIKE_COVERAGE = 1.005, 0.01
+ALIKE_SIZE, ALIKE_COVERAGE = math.log(1.005), 0.01
 SLACK = 0.03
 """How far below the level the worst stratum may be covered and still count as even."""
 
@@ -49,11 +50,11 @@ def measured(files: Iterable[Path], names: Iterable[str], splits: int, level: fl
 
 
 def figures(document: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """Return the means of each method."""
+    """Return what is compared of each method: sizes in each split, coverage where it is lowest."""
     return {
         cell["recipe"]: {
+            "sizes": np.array(cell["mean_size"]),
             "size": float(np.mean(cell["mean_size"])),
-            "coverage": float(np.mean(cell["coverage"])),
             "stratum": cell["worst_stratum_coverage"],
             "label": cell["worst_class_coverage"],
             "guarantee": cell["guarantee"],
@@ -63,12 +64,21 @@ def figures(document: dict[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def smallest(found: dict[str, dict[str, Any]], names: Iterable[str]) -> str:
-    """Return the first of the methods with the smallest sets, up to half a percent."""
+    """Return the first of the methods whose sets are not clearly larger than the smallest.
+
+    Clearly is by more than half a percent and two standard errors, split by split.
+    """
     kept = list(names)
     if not kept:
         return "none"
-    least = min(found[name]["size"] for name in kept)
-    alike = [name for name in kept if found[name]["size"] <= least * ALIKE_SIZE]
+    least = min(kept, key=lambda name: found[name]["size"])
+
+    def is_alike(name: str) -> bool:
+        ratios = np.log(found[name]["sizes"] / found[least]["sizes"])
+        error = ratios.std(ddof=1) / math.sqrt(len(ratios))
+        return bool(ratios.mean() - 2 * error <= ALIKE_SIZE)
+
+    alike = [name for name in kept if is_alike(name)]
     return _first(alike, f"{found[alike[0]]['size']:.3f}")
 
 
@@ -147,12 +157,14 @@ def main() -> None:
     )
     parser.add_argument("files", nargs="*", type=Path, help=".npz files with logits and labels")
     parser.add_argument("--datasets", nargs="*", default=list(ts.datasets.names()), help="bundled sets")
-    parser.add_argument("--splits", type=int, default=5)
+    parser.add_argument("--splits", type=int, default=10, help="at least 2")
     parser.add_argument("--level", type=float, default=0.9)
     parser.add_argument("--json", type=Path, metavar="OUT", help="keep all figures in this file")
     parser.add_argument("--read", nargs="+", type=Path, metavar="IN", help="take figures from such files")
     parser.add_argument("--write", action="store_true", help="put the tables into docs/choosing.md")
     options = parser.parse_args()
+    if options.splits < 2:
+        parser.error(f"--splits must be at least 2, got {options.splits}")
     if options.read:
         documents = [document for path in options.read for document in json.loads(path.read_text())]
     else:
