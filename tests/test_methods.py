@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import tightset as ts
+from methods import winners
 from tightset.advice import with_advice
 from tightset.comparison import compare
 from tightset.methods import ALL, RECIPES, WAYS, as_method, method_names
@@ -143,6 +144,17 @@ def test_coverage_by_label_misses_a_band_that_is_off(found):
     assert not replace(cell, coverage=cell.coverage + 0.1).in_band
 
 
+def test_labels_in_every_set_are_certain(data):
+    """Labels with too few rows, or beyond the limits of RC3P: all their rows are covered."""
+    logits, labels = data
+    names = ["thr/label", "aps/cluster", "aps/rc3p"]
+    found = compare(logits[:200], labels[:200], recipes=names, levels=[0.95], n_splits=20)
+    assert found.notes
+    for cell in found.cells:
+        assert cell.in_band
+        assert cell.mean_band.upper - cell.mean_band.lower < 0.12
+
+
 def test_few_rows_and_many_labels_are_said(data):
     logits, labels = data
     found = compare(logits[:60], labels[:60], recipes=["thr", "thr/label"], levels=[0.9], n_splits=2)
@@ -197,3 +209,28 @@ def test_figures_draw_what_can_be_told_apart(found):
     assert few.recipes == (*ALL[:8], "averaged")
     assert few.cell("averaged", 0.8) is found.cell("averaged", 0.8)
     assert few.detail("averaged") is found.detail("averaged")
+
+
+def test_the_table_of_winners(found):
+    """Of `experiments/methods.py`: sizes that differ by chance do not win, and promises that are none."""
+
+    def with_sizes(**sizes):
+        document = found.to_dict()
+        for cell in document["cells"]:
+            cell["mean_size"] = [2.0, 2.1, 2.2]
+            cell["worst_stratum_coverage"] = 0.8
+            for part, given in sizes.items():
+                cell[part] = given.get(cell["recipe"], cell[part])
+        document["cells"] = [cell for cell in document["cells"] if cell["level"] == 0.9]
+        document["main_level"] = 0.9
+        return winners([document]).splitlines()[-1]
+
+    alike = with_sizes(
+        mean_size={"paper": [1, 1, 1], "thr": [1.9, 2.3, 2.0], "averaged": [1.99, 2.09, 2.195]}
+    )
+    assert alike.startswith("| noise | `er-aps` (2.100, 33 more alike) | none |")
+    clear = with_sizes(
+        mean_size={"aps/rlcp": [1.8, 1.9, 2.0], "rank": [1.9, 2.0, 2.1]},
+        worst_stratum_coverage={"rank": 0.88, "aps/rlcp": 0.7},
+    )
+    assert clear.startswith("| noise | `aps/rlcp` (1.900) | `rank` (2.000) | `rank` (0.880, size 2.000) |")

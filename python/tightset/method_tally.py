@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -157,8 +158,12 @@ def _law(predictor: SetPredictor, labels: NDArray[np.int64]) -> _Law | None:
     if n_candidates > 1:
         return None
     rows = np.bincount(np.array(condition.cell_of)[labels], minlength=condition.n_cells)
-    cells = zip(condition.cells, rows.tolist(), strict=True)
-    return _Law(Counter(Part(cell.n_calibration, cell.rank, n) for cell, n in cells if n), 1)
+    parts: Counter[Part] = Counter()
+    for cell, n in zip(condition.cells, rows.tolist(), strict=True):
+        # Under an infinite threshold (too few rows, or too many beyond a limit of rank) all rows are covered.
+        is_certain = cell.candidates[0].threshold == math.inf
+        parts[Part(cell.n_calibration, cell.n_calibration + 1 if is_certain else cell.rank, n)] += 1
+    return _Law(parts, 1)
 
 
 def _n_in_use(predictor: SetPredictor) -> int:
