@@ -27,6 +27,9 @@ from tightset.methods import ALL, available
 PAGE = Path(__file__).parent.parent / "docs" / "choosing.md"
 START, END = "<!-- figures: experiments/methods.py writes this -->", "<!-- end of figures -->"
 ALIKE_SIZE, ALIKE_COVERAGE = math.log(1.005), 0.01
+LARGEST = 2.0
+"""Sets larger than those of `aps` by this factor win nothing: all labels cover everything."""
+
 SLACK = 0.03
 """How far below the level the worst stratum may be covered and still count as even."""
 
@@ -106,7 +109,12 @@ def winners(documents: list[dict[str, Any]]) -> str:
     ]
     for document in documents:
         found, level = figures(document), document["main_level"]
-        exact = [name for name in found if found[name]["guarantee"] != "approximate"]
+        most = LARGEST * found["aps"]["size"]
+        exact = [
+            name
+            for name in found
+            if found[name]["guarantee"] != "approximate" and found[name]["size"] <= most
+        ]
         even = [name for name in exact if found[name]["stratum"] >= level - SLACK]
         cells = [
             smallest(found, exact),
