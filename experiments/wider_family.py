@@ -14,68 +14,26 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 import tightset as ts
+from tightset.methods import as_method
 
 PAGE = Path(__file__).parent.parent / "docs" / "wider-family.md"
 START, END = "<!-- sizes: experiments/wider_family.py writes this -->", "<!-- end of sizes -->"
 ALPHAS = (0.1, 0.05, 0.01)
-TAUS = (0.5, 1.0, 4.0, 16.0, 64.0, 256.0)
-GAMMAS = (0.1, 1.0, 10.0, 100.0)
-TRANSFORMS = ("temperature-nll", "confts", "vector-scaling", "isotonic", "spline", "entropy-spline")
 
-Method = Callable[[Any, Any, float], Any]
-
-
-def _transformed(transform: str, score: str) -> Method:
-    def method(logits: Any, labels: Any, alpha: float) -> Any:
-        chosen: Any = transform
-        if transform == "entropy-spline":
-            chosen = ts.transforms.EntropySpline(alpha, score)  # type: ignore[arg-type]
-        return ts.transforms.calibrate(logits, labels, alpha, score, transform=chosen)
-
-    return method
-
-
-def _recipe(name: str) -> Method:
-    return lambda logits, labels, alpha: ts.calibrate(logits, labels, alpha, name)
-
-
-def _divided(score: str, by: str, **options: Any) -> Method:
-    return lambda logits, labels, alpha: ts.reweighted.calibrate(logits, labels, alpha, score, by, **options)
-
-
-METHODS: dict[str, Method] = {
-    "aps": _recipe("aps"),
-    "thr": _recipe("thr"),
-    "er-aps": _recipe("er-aps"),
-    "aps / (1 + H)": _divided("aps", "entropy"),
-    "aps / (gamma + H), gamma selected": _divided("aps", "entropy", gamma=GAMMAS),
-    "aps, energy, tau = 1": _divided("aps", "energy"),
-    "aps, energy, tau selected": _divided("aps", "energy", tau=TAUS),
-    "thr / (1 + H)": _divided("thr", "entropy"),
-    "thr, energy, tau selected": _divided("thr", "energy", tau=TAUS),
-    "average of thr, aps, rank": lambda logits, labels, alpha: ts.averaged.calibrate(logits, labels, alpha),
-    **{
-        f"{transform}, then aps": _transformed(transform, "aps")
-        for transform in (
-            "temperature-nll",
-            "confts",
-            "vector-scaling",
-            "isotonic",
-            "spline",
-            "entropy-spline",
-        )
-    },
-    **{
-        f"{transform}, then thr": _transformed(transform, "thr")
-        for transform in ("temperature-nll", "vector-scaling", "isotonic", "spline", "entropy-spline")
-    },
+METHODS = {
+    name: as_method(name)
+    for name in (
+        *("aps", "thr", "er-aps", "aps/entropy-1", "aps/entropy", "aps/energy-1", "aps/energy"),
+        *("thr/entropy-1", "thr/energy", "averaged"),
+        *("aps/temperature-nll", "aps/confts", "aps/vector-scaling", "aps/isotonic", "aps/spline"),
+        *("aps/entropy-spline", "thr/temperature-nll", "thr/vector-scaling", "thr/isotonic", "thr/spline"),
+        "thr/entropy-spline",
+    )
 }
 
 
@@ -89,12 +47,13 @@ def measured(name: str, splits: int) -> dict[tuple[str, float], np.ndarray]:
     for split in range(splits):
         order = np.random.default_rng(split).permutation(len(data.labels))
         old, new = order[:half], order[half:]
-        for method, make in METHODS.items():
-            for alpha in ALPHAS:
-                sets = make(data.logits[old], data.labels[old], alpha).predict_set(data.logits[new])
+        for named, method in METHODS.items():
+            predictors = method.calibrate(data.logits[old], data.labels[old], ALPHAS)
+            for alpha, predictor in zip(ALPHAS, predictors, strict=True):
+                sets = predictor.predict_set(data.logits[new])
                 covers = sets.covers(data.labels[new])
                 found = np.array([sets.sizes.mean(), covers.mean(), covers[hard[new]].mean()])
-                sums[method, alpha] = sums.get((method, alpha), 0.0) + found / splits
+                sums[named, alpha] = sums.get((named, alpha), 0.0) + found / splits
     return sums
 
 
@@ -104,7 +63,7 @@ def table(name: str, found: dict[tuple[str, float], np.ndarray]) -> str:
     lines = [f"{name}:", "", f"| method | {heads} |", "|---" * (1 + 3 * len(ALPHAS)) + "|"]
     for method in METHODS:
         cells = (f"{s:.3f} | {c:.3f} | {h:.3f}" for s, c, h in (found[method, a] for a in ALPHAS))
-        lines.append(f"| {method} | {' | '.join(cells)} |")
+        lines.append(f"| `{method}` | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 

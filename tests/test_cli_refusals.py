@@ -80,6 +80,8 @@ CASES = [
     (["inspect", "broken.json"], "broken.json is not a valid predictor"),
     (["inspect"], "Missing argument"),
     (["compare", "xy.npz", "--recipes", "best"], "--recipes must be some of paper"),
+    (["compare", "xy.npz", "--recipes", "thr,aps/best"], "aps/label: label, cluster, rc3p, pac, entropy"),
+    (["compare", "xy.npz", "--recipes", "thr,paper/label"], "got 'paper/label'"),
     (["compare", "xy.npz", "--levels", "1:2"], "--levels must be numbers as in"),
     (["compare", "xy.npz", "--levels", "1.5"], "alpha must be strictly between 0 and 1"),
     (["compare", "xy.npz", "--splits", "0"], "splits"),
@@ -112,6 +114,7 @@ def test_one_line(folder, arguments, message):
             ".parquet files need the package pyarrow",
         ),
         ("safetensors", ["predict", "p.json", "broken.safetensors"], "need the package safetensors"),
+        ("sklearn", ["compare", "xy.npz", "--recipes", "aps/spline"], "aps/spline need scikit-learn: pip"),
         ("matplotlib", ["compare", "xy.npz", "--report", "r.html"], "matplotlib"),
     ],
 )

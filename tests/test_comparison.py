@@ -112,7 +112,7 @@ def test_the_snippet_runs(data, found, tmp_path, monkeypatch):
     ("settings", "message"),
     [
         ({"recipes": []}, "recipes and levels must not be empty"),
-        ({"recipes": ["best"]}, "recipe must be one of"),
+        ({"recipes": ["best"]}, "recipes must be some of paper, .*, got 'best'"),
         ({"levels": []}, "recipes and levels must not be empty"),
         ({"n_splits": 0}, "n_splits must be"),
         ({"test_share": 0.0}, "test_share must be strictly between 0 and 1, got 0.0"),

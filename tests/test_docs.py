@@ -43,6 +43,7 @@ PUBLIC = [
     "tightset.family",
     "tightset.graphs",
     "tightset.localised",
+    "tightset.methods",
     "tightset.metrics",
     "tightset.monitor",
     "tightset.plot",

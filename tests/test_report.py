@@ -100,7 +100,7 @@ def test_needs_nothing_from_elsewhere(text, page):
 def test_says_what_was_found(text):
     found = real()
     rows = cells_of(text, "Labels in a set")
-    assert rows[0] == ["recipe", "0.90", "0.95", "0.99"]
+    assert rows[0] == ["method", "0.90", "0.95", "0.99"]
     assert [row[0] for row in rows[1:]] == list(found.recipes)
     for row in rows[1:]:
         for cell, level in zip(row[1:], found.levels, strict=True):
@@ -110,8 +110,14 @@ def test_says_what_was_found(text):
     for row in cells_of(text, "Coverage: mean")[1:]:
         for cell, level in zip(row[1:], found.levels, strict=True):
             assert cell.startswith(f"{found.cell(row[0], level).coverage.mean():.4f}")
-    for detail, row in zip(found.details, cells_of(text, "Recipes at level")[1:], strict=True):
+    for detail, row in zip(found.details, cells_of(text, "Methods at level")[1:], strict=True):
+        cell = found.cell(row[0], 0.9)
         assert row[-1] == detail.candidate
+        assert row[4].startswith(f"{cell.worst_stratum_coverage:.3f}")
+        assert f"entropy {cell.worst_stratum}" in row[4]
+        assert row[5].startswith(f"{cell.worst_class_coverage:.3f}")
+        assert f"label {cell.worst_class}<" in row[5]
+        assert row[6] == f"{1e3 * cell.seconds:.1f} ms" or row[6] == f"{cell.seconds:.1f} s"
     for detail, row in zip(found.details, cells_of(text, "Rows by rising entropy")[1:], strict=True):
         assert [cell[:5] for cell in row[1:]] == [f"{s.coverage:.3f}" for s in detail.by_entropy]
 

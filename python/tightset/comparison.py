@@ -1,30 +1,35 @@
-"""Compare recipes on one data set, over random splits of its rows."""
+"""Compare recipes and other methods on one data set, over random splits of its rows."""
 
 from __future__ import annotations
 
+import time
+import warnings
 from collections.abc import Callable, Sequence
+from importlib import import_module
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tightset._inputs import ArrayLike, as_integer, as_labels, as_logits, as_number, as_seed
-from tightset.calibration import calibrate
-from tightset.evaluation import Cell, Detail, Evaluation, curve_lines
-from tightset.metrics import coverage_band, coverage_by_entropy, coverage_by_scenario, mean_coverage_band
+from tightset.advice import with_advice
+from tightset.evaluation import Detail, Evaluation, curve_lines
+from tightset.family.rule_predictor import RulePredictor
+from tightset.localised import LocalisedPredictor
+from tightset.method_tally import Tally
+from tightset.methods import RECIPES, Method, SetPredictor, as_method
+from tightset.metrics import coverage_by_entropy, coverage_by_scenario
 from tightset.predictor import Predictor
-from tightset.recipes import as_recipe
-from tightset.scoring import label_scores, ranks
+from tightset.scoring import ranks
+from tightset.transforms.predictor import TransformedPredictor
+from tightset.warning_kinds import SmallCalibrationWarning
 
 __all__ = ["compare"]
 
+Rows: TypeAlias = tuple[NDArray[np.floating], NDArray[np.int64]]
+
 LEVELS = tuple(round(0.9 + 0.01 * i, 2) for i in range(10))
 """The levels of the paper: 0.90 to 0.99."""
-
-RECIPES = ("paper", "released", "er-aps", "aps", "raps", "saps", "thr", "rank", "tightest")
-"""The recipes that `compare` takes by default: the paper's, its baselines, and what it left out."""
-
-_ALIKE = 1.005
-_APPROXIMATE = ("paper", "released")
 
 
 def compare(
@@ -41,10 +46,11 @@ def compare(
     n_cells: int | None = None,
     advance: Callable[[int], None] = lambda steps: None,
 ) -> Evaluation:
-    """Return coverage and size of each recipe at each level, over random splits of the rows.
+    """Return coverage, size and time of each recipe or method at each level, over random splits of the rows.
 
     In every split, `test_share` of the rows are set aside, each recipe is calibrated on the others, and its
-    sets of the rows set aside are measured.
+    sets of the rows set aside are measured. Methods that are slow (`tightset.methods.Method.is_slow`) get a
+    random part of them if rows times labels are many; `Evaluation.notes` says so.
 
     Parameters
     ----------
@@ -53,7 +59,7 @@ def compare(
     name
         What the data are called in tables.
     recipes
-        Names of recipes.
+        Names of recipes or of other methods, such as ``"aps/label"``: see `tightset.methods`.
     levels
         Coverages to ask for, strictly between 0 and 1.
     n_splits, test_share, seed
@@ -86,28 +92,34 @@ def compare(
         message = "recipes and levels must not be empty"
         raise ValueError(message)
     band_level = 1.0 - 0.001 / (n_cells or len(names) * len(asked))
-    tallies = {recipe: _Tally(recipe, len(asked), splits) for recipe in names}
+    methods = [as_method(recipe) for recipe in names]
+    for module in {module for method in methods for module in method.needs}:
+        import_module(module)  # or the first method to need it would pay for that in seconds
+    tallies = {method.name: Tally(method, asked, splits, array.shape[1]) for method in methods}
     alphas = [round(1.0 - level, 12) for level in asked]
     rng = np.random.default_rng(start)
     details: list[Detail] = []
+    shares: dict[str, list[str]] = {recipe: [] for recipe in names}
+    cautions: dict[str, list[str]] = {recipe: [] for recipe in names}
     for split in range(splits):
         order = rng.permutation(len(array))
-        test, rest = np.sort(order[:n_test]), np.sort(order[n_test:])
-        test_logits, test_labels = array[test], truth[test]
-        rest_logits, rest_labels = array[rest], truth[rest]
-        for recipe in names:
-            predictors = calibrate(
-                rest_logits, rest_labels, alphas, recipe, seed=start + split, probabilities=probabilities
-            )
-            tallies[recipe].measure(split, predictors, test_logits, test_labels)
+        whole = _rows(array, truth, order, n_test, len(array))
+        for method in methods:
+            most = method.most_rows(array.shape[1]) or len(array)
+            is_part = max(n_test, len(array) - n_test) > most
+            rest, test = _rows(array, truth, order, n_test, most) if is_part else whole
+            if is_part:
+                n_rest, n_tested = len(rest[1]), len(test[1])
+                shares[method.name] = [f"{n_rest} rows calibrate and {n_tested} test, drawn at random"]
+            began = time.perf_counter()
+            predictors, warned = _calibrated(method, rest, alphas, start + split, probabilities=probabilities)
+            seconds = time.perf_counter() - began
+            cautions[method.name] += warned
+            tallies[method.name].measure(split, predictors, seconds, *test, probabilities=probabilities)
             if split == 0:
-                details.append(_detail(recipe, predictors[0], test_logits, test_labels))
+                details.append(_detail(method.name, predictors[0], *test, probabilities=probabilities))
             advance(1)
-    cells = tuple(
-        tallies[recipe].cell(i, level, n_test, band_level)
-        for recipe in names
-        for i, level in enumerate(asked)
-    )
+    cells = tuple(tallies[recipe].cell(i, band_level) for recipe in names for i in range(len(asked)))
     found = Evaluation(
         dataset=name,
         n=len(array),
@@ -126,86 +138,46 @@ def compare(
         recommended=names[0],
         sentence="",
         snippet="",
+        notes=(*_in_short(shares), *_in_short(cautions)),
     )
-    return _with_advice(found, probabilities=probabilities)
+    return with_advice(found, probabilities=probabilities)
 
 
-class _Tally:
-    """What the sets of one recipe were like, at each level and in each split."""
-
-    def __init__(self, recipe: str, n_levels: int, n_splits: int) -> None:
-        self.recipe = recipe
-        self.is_exact = as_recipe(recipe).selection not in _APPROXIMATE
-        shape = (n_levels, n_splits)
-        self.coverage, self.mean, self.median = np.empty(shape), np.empty(shape), np.empty(shape)
-        self.singletons, self.empty, self.switched = np.empty(shape), np.empty(shape), np.zeros(shape)
-        self.n_calibration, self.n_candidates = 0, 1
-
-    def measure(
-        self,
-        split: int,
-        predictors: Sequence[Predictor],
-        logits: NDArray[np.floating],
-        labels: NDArray[np.int64],
-    ) -> None:
-        for i, predictor in enumerate(predictors):
-            sets = predictor.predict_set(logits)
-            covered, sizes = sets.covers(labels), sets.sizes
-            at = (i, split)
-            self.coverage[at], self.mean[at], self.median[at] = covered.mean(), sizes.mean(), np.median(sizes)
-            self.singletons[at], self.empty[at] = (sizes == 1).mean(), (sizes == 0).mean()
-            if len(predictor.candidates) > 1:
-                plain = _covered_by_chosen(predictor, logits, labels)
-                self.switched[at] = (plain != covered).mean()
-        recipe = predictors[0].recipe
-        self.n_calibration = predictors[0].n_calibration
-        self.n_candidates = len(recipe.candidates) if recipe.selection == "modsel" else 1
-
-    def cell(self, i: int, level: float, n_test: int, band_level: float) -> Cell:
-        split_band = mean_band = None
-        if self.is_exact:
-            alpha = round(1.0 - level, 12)
-            split_band = coverage_band(self.n_calibration, alpha, n_test)
-            band = mean_coverage_band(
-                self.n_calibration, alpha, n_test, self.coverage.shape[1], band_level, self.n_candidates
-            )
-            # The band is about the coverage of the candidate with the smallest sets. Rows for which
-            # another survivor decided differently are added as they were seen.
-            switched = float(self.switched[i].mean())
-            mean_band = type(band)(max(0.0, band.lower - switched), min(1.0, band.upper + switched))
-        return Cell(
-            recipe=self.recipe,
-            level=level,
-            n_calibration=self.n_calibration,
-            coverage=self.coverage[i],
-            mean_size=self.mean[i],
-            median_size=self.median[i],
-            singleton_rate=self.singletons[i],
-            empty_rate=self.empty[i],
-            split_band=split_band,
-            mean_band=mean_band,
-        )
+def _rows(
+    logits: NDArray[np.floating], labels: NDArray[np.int64], order: NDArray[np.int64], n_test: int, most: int
+) -> tuple[Rows, Rows]:
+    """Return the rows of a split that calibrate and those that test, so many of each at most."""
+    rest, test = np.sort(order[n_test:][:most]), np.sort(order[:n_test][:most])
+    return (logits[rest], labels[rest]), (logits[test], labels[test])
 
 
-def _covered_by_chosen(
-    predictor: Predictor, logits: NDArray[np.floating], labels: NDArray[np.int64]
-) -> NDArray[np.bool_]:
-    """Return whether the candidate that the selection saw smallest covers each row, by itself."""
-    curve = predictor.selection_curve
-    assert curve is not None, "several candidates come from a selection"
-    scoring = curve.candidates[curve.chosen]
-    scores = label_scores(
-        logits,
-        labels,
-        scoring.score,
-        reweight=scoring.reweight,
-        temperature=scoring.temperature,
-        seed=predictor.seed,
-        ranked=True,
-        probabilities=predictor.probabilities,
-    )
-    covered: NDArray[np.bool_] = scores <= curve.thresholds[curve.chosen]
-    return covered
+def _calibrated(
+    method: Method, rows: Rows, alphas: Sequence[float], seed: int, *, probabilities: bool
+) -> tuple[tuple[SetPredictor, ...], list[str]]:
+    """Return the predictors and, of methods beside the recipes, what they warn of too few rows."""
+    if method.name == method.recipe:
+        return method.calibrate(*rows, alphas, seed, probabilities=probabilities), []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        found = method.calibrate(*rows, alphas, seed, probabilities=probabilities)
+    cautions = []
+    for one in caught:
+        if issubclass(one.category, SmallCalibrationWarning):
+            cautions.append(str(one.message))
+        else:
+            warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
+    return found, cautions
+
+
+def _in_short(notes: dict[str, list[str]]) -> tuple[str, ...]:
+    """Return the first note of each method and how many follow, methods with the same together."""
+    methods: dict[str, list[str]] = {}
+    for name, texts in notes.items():
+        different = list(dict.fromkeys(texts))
+        if different:
+            more = f" (and {len(different) - 1} more of other splits and levels)" if different[1:] else ""
+            methods.setdefault(different[0] + more, []).append(name)
+    return tuple(f"{', '.join(names)}: {text}" for text, names in methods.items())
 
 
 def _test_rows(n: int, share: float) -> int:
@@ -219,18 +191,38 @@ def _test_rows(n: int, share: float) -> int:
 
 
 def _detail(
-    recipe: str, predictor: Predictor, logits: NDArray[np.floating], labels: NDArray[np.int64]
+    name: str,
+    predictor: SetPredictor,
+    logits: NDArray[np.floating],
+    labels: NDArray[np.int64],
+    *,
+    probabilities: bool,
 ) -> Detail:
     sets = predictor.predict_set(logits)
-    given = {"probabilities": predictor.probabilities}
+    inner = predictor.predictor if isinstance(predictor, TransformedPredictor) else predictor
+    curve = inner.selection_curve if isinstance(inner, Predictor) else None
     return Detail(
-        recipe=recipe,
-        candidate=candidate_text(predictor),
-        size_histogram=np.bincount(sets.sizes, minlength=predictor.n_labels + 1),
-        by_entropy=coverage_by_entropy(sets, labels, logits, **given),
-        by_scenario=coverage_by_scenario(sets, labels, logits, **given),
-        curve=() if predictor.selection_curve is None else curve_lines(predictor.selection_curve),
+        recipe=name,
+        candidate=_in_use(predictor),
+        size_histogram=np.bincount(sets.sizes, minlength=sets.n_labels + 1),
+        by_entropy=coverage_by_entropy(sets, labels, logits, probabilities=probabilities),
+        by_scenario=coverage_by_scenario(sets, labels, logits, probabilities=probabilities),
+        curve=() if curve is None else curve_lines(curve),
     )
+
+
+def _in_use(predictor: SetPredictor) -> str:
+    if isinstance(predictor, TransformedPredictor):
+        chain = ", ".join(part.kind for part in predictor.chain)
+        return f"{candidate_text(predictor.predictor)}, after {chain}"
+    if isinstance(predictor, RulePredictor):
+        several = len(predictor.candidates)
+        more = f", among {several} that new rows may choose" if several > 1 else ""
+        return f"{predictor.candidates[0].rule}{more}"
+    if isinstance(predictor, LocalisedPredictor):
+        return f"{predictor.scoring}, {predictor.kernel} kernel of width {predictor.bandwidth:.3g}"
+    assert isinstance(predictor, Predictor), "there are no other kinds"
+    return candidate_text(predictor)
 
 
 def candidate_text(predictor: Predictor) -> str:
@@ -245,54 +237,3 @@ def candidate_text(predictor: Predictor) -> str:
     curve = predictor.selection_curve
     first = predictor.candidates[0].scoring if curve is None else curve.candidates[curve.chosen]
     return f"{first}, among {len(predictor.candidates)} that new rows may choose"
-
-
-def _with_advice(found: Evaluation, *, probabilities: bool) -> Evaluation:
-    from dataclasses import replace
-
-    level = found.main_level
-    sizes = {r: float(found.cell(r, level).mean_size.mean()) for r in found.recipes}
-    exact = [r for r in found.recipes if found.cell(r, level).mean_band is not None] or list(found.recipes)
-    least = min(sizes[r] for r in exact)
-    # Of recipes that are alike in size, the one with the fewest candidates: it needs no selection.
-    alike = [r for r in exact if sizes[r] <= least * _ALIKE]
-    best = min(alike, key=lambda r: (len(as_recipe(r).candidates), sizes[r]))
-    coverage = float(found.cell(best, level).coverage.mean())
-    sentence = (
-        f"Use {best}: at level {level:g} its sets hold {sizes[best]:.3f} labels on average with coverage "
-        f"{coverage:.3f}{_beside(best, sizes)}{_hardest(found, best)}."
-    )
-    alpha = round(1.0 - level, 12)
-    extra = ", probabilities=True" if probabilities else ""
-    snippet = (
-        "import numpy as np\n"
-        "import tightset as ts\n\n"
-        'logits, labels = np.load("logits.npy"), np.load("labels.npy")  # held out from training\n'
-        f'predictor = ts.calibrate(logits, labels, alpha={alpha:g}, recipe="{best}"{extra})\n'
-        'predictor.save("predictor.json")\n'
-        'sets = predictor.predict_set(np.load("new_logits.npy"))\n'
-        "print(sets.sizes.mean(), sets[0])\n"
-    )
-    return replace(found, recommended=best, sentence=sentence, snippet=snippet)
-
-
-def _beside(best: str, sizes: dict[str, float]) -> str:
-    other = "aps" if "aps" in sizes and best != "aps" else None
-    if other is None or sizes[other] <= 0.0:
-        return ""
-    change = 100.0 * (1.0 - sizes[best] / sizes[other])
-    if abs(change) < 0.05:
-        return ""
-    return f", {abs(change):.1f} % {'fewer' if change > 0 else 'more'} labels than {other}"
-
-
-def _hardest(found: Evaluation, best: str) -> str:
-    """Say so if the rows of the highest entropy miss twice as often as was asked for."""
-    hardest = found.detail(best).by_entropy[-1]
-    level = found.main_level
-    if hardest.coverage is None or hardest.coverage >= 1 - 2 * (1 - level):
-        return ""
-    return (
-        f"; the tenth of the rows with the highest entropy is covered {hardest.coverage:.2f}, for which "
-        'er-aps with objective="adaptive" does more'
-    )

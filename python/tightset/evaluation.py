@@ -1,4 +1,4 @@
-"""What a comparison of recipes on one data set yields: plain data, for tables, plots, reports and JSON."""
+"""What a comparison of methods on one data set yields: plain data, for tables, plots, reports and JSON."""
 
 from __future__ import annotations
 
@@ -17,18 +17,27 @@ __all__ = ["Cell", "CurveLine", "Detail", "Evaluation", "curve_lines"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Cell:
-    """One recipe at one level, over random splits of the rows.
+    """One recipe or other method at one level, over random splits of the rows.
 
     Attributes
     ----------
     recipe, level
-        The name of the recipe; the coverage asked for, 1 - alpha.
-    n_calibration
-        Rows that set the threshold in each split.
+        The name of the recipe or method; the coverage asked for, 1 - alpha.
+    guarantee
+        What coverage is promised for, as in `tightset.methods.Method`.
+    n_calibration, n_test
+        Rows that set the threshold in each split, and rows that test it.
     coverage, mean_size, median_size, singleton_rate, empty_rate
         On the test rows of each split, shape (n_splits,).
+    worst_stratum, worst_stratum_coverage
+        Of four ranges of the entropy, the one with the lowest coverage, over the test rows of all splits.
+    worst_class, worst_class_coverage
+        The label whose rows have the lowest coverage, over the test rows of all splits.
+    calibration_seconds, prediction_seconds
+        What it took in each split, shape (n_splits,): to calibrate, a level's share where levels are
+        calibrated together, and to predict the sets of the test rows.
     split_band
-        Where the coverage of nine splits of ten lies; None for recipes whose coverage is approximate.
+        Where the coverage of nine splits of ten lies; None if it is approximate or its law is not known.
     mean_band
         Where the mean coverage over the splits lies, but for the tiny chance `Evaluation.band_level`
         leaves; None as above.
@@ -36,12 +45,20 @@ class Cell:
 
     recipe: str
     level: float
+    guarantee: str
     n_calibration: int
+    n_test: int
     coverage: NDArray[np.float64]
     mean_size: NDArray[np.float64]
     median_size: NDArray[np.float64]
     singleton_rate: NDArray[np.float64]
     empty_rate: NDArray[np.float64]
+    worst_stratum: str
+    worst_stratum_coverage: float
+    worst_class: int
+    worst_class_coverage: float
+    calibration_seconds: NDArray[np.float64]
+    prediction_seconds: NDArray[np.float64]
     split_band: Band | None
     mean_band: Band | None
 
@@ -54,17 +71,30 @@ class Cell:
         slack = 1e-9
         return bool(self.mean_band.lower - slack <= self.coverage.mean() <= self.mean_band.upper + slack)
 
+    @property
+    def seconds(self) -> float:
+        """What calibration and prediction took together, mean over the splits."""
+        return float((self.calibration_seconds + self.prediction_seconds).mean())
+
     def to_dict(self) -> dict[str, Any]:
         """Return it as JSON-ready values."""
         return {
             "recipe": self.recipe,
             "level": self.level,
+            "guarantee": self.guarantee,
             "n_calibration": self.n_calibration,
+            "n_test": self.n_test,
             "coverage": self.coverage.tolist(),
             "mean_size": self.mean_size.tolist(),
             "median_size": self.median_size.tolist(),
             "singleton_rate": self.singleton_rate.tolist(),
             "empty_rate": self.empty_rate.tolist(),
+            "worst_stratum": self.worst_stratum,
+            "worst_stratum_coverage": self.worst_stratum_coverage,
+            "worst_class": self.worst_class,
+            "worst_class_coverage": self.worst_class_coverage,
+            "calibration_seconds": self.calibration_seconds.tolist(),
+            "prediction_seconds": self.prediction_seconds.tolist(),
             "split_band": None if self.split_band is None else list(self.split_band),
             "mean_band": None if self.mean_band is None else list(self.mean_band),
             "in_band": self.in_band,
@@ -157,7 +187,7 @@ class Evaluation:
     levels
         Coverages asked for, rising.
     recipes
-        Names of the recipes, in the order of tables.
+        Names of the recipes and other methods, in the order of tables.
     cells
         One for each recipe and level, in this order.
     band_level
@@ -170,6 +200,8 @@ class Evaluation:
         The recipe to use and why, in one sentence.
     snippet
         Python code that uses it.
+    notes
+        What else there is to know: methods that were given fewer rows, and warnings of their calibration.
     """
 
     dataset: str
@@ -189,6 +221,7 @@ class Evaluation:
     recommended: str
     sentence: str
     snippet: str = field(repr=False)
+    notes: tuple[str, ...] = ()
 
     def cell(self, recipe: str, level: float) -> Cell:
         """Return the cell of a recipe at a level."""
@@ -218,6 +251,7 @@ class Evaluation:
             "recommended": self.recommended,
             "sentence": self.sentence,
             "snippet": self.snippet,
+            "notes": list(self.notes),
         }
 
 

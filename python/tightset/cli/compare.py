@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -15,17 +16,28 @@ from tightset.cli.array_files import Data, read_data
 from tightset.cli.optional import optional_package
 from tightset.cli.result_files import csv_text
 from tightset.cli.standard_streams import STANDARD, written
+from tightset.methods import ALL, RECIPES, available
 from tightset.progress import Progress
 from tightset.whole_files import check_folder
 
-_DEFAULT_RECIPES = ",".join(comparison.RECIPES)
+_DEFAULT_RECIPES = ",".join(RECIPES)
 
 
 def compare(
     logits: options.Logits,
     labels: options.Labels = None,
     *,
-    recipes: Annotated[str, typer.Option(help="Names of recipes, with commas.")] = _DEFAULT_RECIPES,
+    recipes: Annotated[
+        str, typer.Option(help="Names of recipes or methods, such as aps/label, with commas.")
+    ] = _DEFAULT_RECIPES,
+    all_methods: Annotated[
+        bool,
+        typer.Option(
+            "--all",
+            help="Compare every method: by label or cluster, PAC, divided, averaged, transformed, localised.",
+            show_default=False,
+        ),
+    ] = False,
     levels: Annotated[str, typer.Option(help="Coverages: 0.9,0.95 or first:last:step.")] = "0.9,0.95,0.99",
     splits: Annotated[int, typer.Option(help="Random splits of the rows.")] = 10,
     test_share: Annotated[float, typer.Option(help="Share of the rows that test.")] = 0.2,
@@ -40,12 +52,13 @@ def compare(
     seed: options.Seed = 0,
     json: options.Json = False,
 ) -> None:
-    """Compare recipes on your own logits and recommend one.
+    """Compare recipes and other methods on your own logits and recommend one.
 
     \b
     tightset compare logits.npy labels.npy
+    tightset compare logits.npy labels.npy --all --splits 3 --levels 0.9
     tightset compare held-out.npz --report report.html
-    tightset compare held-out.parquet --recipes thr,aps,er-aps --levels 0.90:0.99:0.01 --json
+    tightset compare held-out.parquet --recipes thr,thr/label,thr/pac --levels 0.90:0.99:0.01 --json
     """
     if json and csv == STANDARD:
         message = "--json and --csv - cannot both go to standard output"
@@ -54,6 +67,10 @@ def compare(
         if path is not None and path != STANDARD:
             check_folder(Path(path))
     names, asked = options.parse_recipes(recipes), options.parse_levels(levels)
+    left_out: tuple[str, ...] = ()
+    if all_methods:
+        more, left_out = available(ALL)
+        names = list(dict.fromkeys([*names, *more]))
     writer = None if report is None else optional_package("tightset.report", "reports")
     data = _sample(read_data(logits, labels), max_rows, seed)
     with Progress(len(names) * splits, "comparing") as progress:
@@ -69,6 +86,9 @@ def compare(
             probabilities=probabilities,
             advance=progress.advance,
         )
+    if left_out:
+        note = f"left out, for want of scikit-learn: {', '.join(left_out)}"
+        found = replace(found, notes=(note, *found.notes))
     if csv is not None:
         with written(csv) as file:
             file.write(csv_text([found]).encode())
@@ -81,6 +101,8 @@ def compare(
             tables.title(found),
             tables.coverage_and_size(found, found.levels if len(found.levels) <= 4 else _few(found.levels)),
             tables.LEGEND,
+            tables.fairness_and_time(found),
+            *(["\n".join(found.notes)] if found.notes else []),
             found.sentence,
             "It was chosen on these rows: calibrate on others, or coverage is approximate.",
         ]

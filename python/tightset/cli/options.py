@@ -8,6 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
+from tightset.cli.optional import MissingPackageError
+from tightset.methods import available, method_names, names_in_words
 from tightset.recipes import recipe_names
 
 Logits = Annotated[
@@ -74,10 +76,15 @@ def parse_levels(levels: str) -> list[float]:
 
 
 def parse_recipes(recipes: str) -> list[str]:
-    """Return the names of ``thr,aps``."""
+    """Return the names of ``thr,aps/label``."""
     names = [name.strip() for name in recipes.split(",") if name.strip()]
-    wrong = next((name for name in names if name not in recipe_names), None)
+    known = method_names()
+    wrong = next((name for name in names if name not in known), None)
     if wrong is not None or not names:
-        message = f"--recipes must be some of {', '.join(recipe_names)}, got {wrong or recipes!r}"
+        message = f"--recipes must be {names_in_words()}, got {wrong or recipes!r}"
         raise ValueError(message)
+    _, missing = available(names)
+    if missing:
+        message = f"{', '.join(missing)} need scikit-learn: pip install 'tightset[sklearn]'"
+        raise MissingPackageError(message)
     return names

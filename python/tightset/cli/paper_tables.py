@@ -16,7 +16,6 @@ SHOWN = (0.90, 0.95, 0.99)
 """Levels of the first table; the others are in the second and in the files."""
 
 TITLE = "Mean coverage and mean set size"
-_MARKS = {True: "+", False: "!", None: "~"}
 
 
 def table_one(found: Sequence[Evaluation]) -> str:
@@ -43,7 +42,7 @@ def _texts(found: Evaluation, cell: Cell) -> tuple[str, str, str]:
     coverage = "" if printed.coverage is None else f"{printed.coverage:.3f} "
     size = "" if printed.size is None else f"{printed.size:.3f}"
     return (
-        f"{cell.coverage.mean():.3f}{_MARKS[cell.in_band]}",
+        f"{cell.coverage.mean():.3f}{tables.mark(cell)}",
         f"{cell.mean_size.mean():.3f}",
         coverage + size,
     )
@@ -54,7 +53,7 @@ def bands(found: Evaluation) -> str:
     rows = [["", *(f"{level:.2f}" for level in found.levels), "in band"]]
     for recipe in found.recipes:
         cells = [found.cell(recipe, level) for level in found.levels]
-        shown = [f"{cell.coverage.mean():.4f}{_MARKS[cell.in_band]}" for cell in cells]
+        shown = [f"{cell.coverage.mean():.4f}{tables.mark(cell)}" for cell in cells]
         rows.append([f"  {recipe}", *shown, tables.verdict(found, recipe)])
     exact = [cell for cell in found.cells if cell.in_band is not None]
     inside = sum(bool(cell.in_band) for cell in exact)

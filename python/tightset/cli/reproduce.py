@@ -13,9 +13,10 @@ from tightset import datasets
 from tightset.cli import options, paper_tables, pictures
 from tightset.cli.result_files import csv_text
 from tightset.cli.standard_streams import written
-from tightset.comparison import LEVELS, RECIPES, compare
+from tightset.comparison import LEVELS, compare
 from tightset.effects import Saturation, SelectionEffect, saturation, selection_effect
 from tightset.evaluation import Evaluation
+from tightset.methods import RECIPES
 from tightset.progress import Progress
 
 _EFFECT_DATASET = "fashion-mnist"

@@ -10,8 +10,10 @@ from tightset.cli.paper_numbers import PAPER, Printed
 from tightset.evaluation import Evaluation
 
 _HEADER = (
-    "dataset", "recipe", "level", "splits", "n_calibration", "n_test",
+    "dataset", "recipe", "level", "guarantee", "splits", "n_calibration", "n_test",
     "coverage", "coverage_sd", "size", "size_sd", "median_size", "singleton_rate", "empty_rate",
+    "worst_stratum", "worst_stratum_coverage", "worst_class", "worst_class_coverage",
+    "calibration_seconds", "prediction_seconds",
     "band_lower", "band_upper", "in_band", "paper_coverage", "paper_size",
 )  # fmt: skip
 
@@ -31,12 +33,16 @@ def csv_text(evaluations: Sequence[Evaluation]) -> str:
                     found.dataset,
                     cell.recipe,
                     f"{cell.level:g}",
+                    cell.guarantee,
                     found.n_splits,
                     cell.n_calibration,
-                    found.n_test,
+                    cell.n_test,
                     *(_digits(v) for v in (cell.coverage.mean(), cell.coverage.std(ddof=ddof))),
                     *(_digits(v) for v in (cell.mean_size.mean(), cell.mean_size.std(ddof=ddof))),
                     *(_digits(v.mean()) for v in (cell.median_size, cell.singleton_rate, cell.empty_rate)),
+                    *(cell.worst_stratum, _digits(cell.worst_stratum_coverage)),
+                    *(cell.worst_class, _digits(cell.worst_class_coverage)),
+                    *(_digits(v.mean()) for v in (cell.calibration_seconds, cell.prediction_seconds)),
                     *(end if isinstance(end, str) else _digits(end) for end in band),
                     {True: "yes", False: "no", None: ""}[cell.in_band],
                     *("" if figure is None else figure for figure in printed),

@@ -22,6 +22,8 @@ proven.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -79,24 +81,53 @@ def mean_coverage_band(
     k = conformal_rank(n, alpha)
     if k > n:
         return Band(1.0, 1.0)
-    first, law = beta_binomial_probabilities(rows, k, n + 1 - k)
     if candidates > 1:
+        first, law = beta_binomial_probabilities(rows, k, n + 1 - k)
         coverage = (first + np.arange(len(law))) / rows
         allowed = math.log(candidates) - math.log(outside) / splits
         return Band(max(0.0, -_bound(-coverage, law, allowed)), min(1.0, _bound(coverage, law, allowed)))
-    cumulative = np.cumsum(_sum_law(law, splits))
+    return band_of_parts({Part(n, k, rows): splits}, outside)
+
+
+class Part(NamedTuple):
+    """Test rows that one threshold decides on: the `rank`-th smallest of so many calibration scores."""
+
+    n_calibration: int
+    rank: int
+    n_test: int
+
+
+def band_of_parts(parts: Mapping[Part, int], outside: float) -> Band:
+    """Return the band of the mean coverage of all test rows, when parts of them have their own thresholds.
+
+    Parts are the splits of a data set, or the labels of each split: calibrated apart, they are independent
+    given how many rows each has. `parts` says how often each occurs; `outside` is left on either side.
+    """
+    certain = sum(count * part.n_test for part, count in parts.items() if part.rank > part.n_calibration)
+    laws = [
+        (*beta_binomial_probabilities(part.n_test, part.rank, part.n_calibration + 1 - part.rank), count)
+        for part, count in parts.items()
+        if part.rank <= part.n_calibration and part.n_test
+    ]
+    rows = sum(count * part.n_test for part, count in parts.items())
+    if not laws:
+        return Band(1.0, 1.0)
+    cumulative = np.cumsum(_sum_law([(law, count) for _, law, count in laws]))
     cumulative /= cumulative[-1]
+    first = certain + sum(count * start for start, _, count in laws)
     ends = (int(np.searchsorted(cumulative, p)) for p in (outside, 1.0 - outside))
-    return Band(*((splits * first + end) / (splits * rows) for end in ends))
+    return Band(*((first + end) / rows for end in ends))
 
 
-def _sum_law(law: NDArray[np.float64], splits: int) -> NDArray[np.float64]:
+def _sum_law(laws: Sequence[tuple[NDArray[np.float64], int]]) -> NDArray[np.float64]:
     """Return the law of the sum of independent counts; its absolute error is that of one rounding."""
-    length = splits * (len(law) - 1) + 1
-    if splits == 1:
-        return law
+    length = sum(count * (len(law) - 1) for law, count in laws) + 1
+    if len(laws) == 1 and laws[0][1] == 1:
+        return laws[0][0]
     padded = 1 << (length - 1).bit_length()
-    spectrum = np.fft.rfft(law, padded) ** splits
+    spectrum = np.ones(padded // 2 + 1, dtype=np.complex128)
+    for law, count in laws:
+        spectrum *= np.fft.rfft(law, padded) ** count
     found: NDArray[np.float64] = np.fft.irfft(spectrum, padded)[:length]
     return found.clip(min=0.0)
 

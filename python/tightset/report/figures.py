@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from matplotlib.axes import Axes
 
@@ -22,8 +22,27 @@ class Drawing:
     draw: Callable[[Axes], object]
 
 
-def drawings(found: Evaluation) -> Iterator[Drawing]:
+MOST_DRAWN = 9
+"""Lines of a figure that can still be told apart; all others are in the tables."""
+
+
+def drawn(found: Evaluation) -> Evaluation:
+    """Return the evaluation with no more methods than a figure can show: the first, and the recommended."""
+    if len(found.recipes) <= MOST_DRAWN:
+        return found
+    others = [name for name in found.recipes if name != found.recommended][: MOST_DRAWN - 1]
+    kept = tuple(name for name in found.recipes if name in (*others, found.recommended))
+    return replace(
+        found,
+        recipes=kept,
+        cells=tuple(found.cell(name, level) for name in kept for level in found.levels),
+        details=tuple(found.detail(name) for name in kept),
+    )
+
+
+def drawings(evaluation: Evaluation) -> Iterator[Drawing]:
     """Return the figures in the order of the page."""
+    found = drawn(evaluation)
     yield _sizes(found)
     yield _coverage(found)
     yield _histogram(found)

@@ -16,7 +16,7 @@ from tightset.evaluation import Evaluation
 from tightset.metrics.layout import Table
 from tightset.plot.theme import DARK, LIGHT, Theme
 from tightset.report import tables
-from tightset.report.figures import drawings
+from tightset.report.figures import drawings, drawn
 from tightset.report.markup import Number, facts, figure, table
 from tightset.report.svg import draw, variables
 from tightset.whole_files import written
@@ -137,7 +137,7 @@ def _part(name: str, found: Evaluation, *, alone: bool) -> str:
         f'<section id="{name}" aria-label="{escape(found.dataset)}">{heading}'
         f'<p class="lead">{escape(found.sentence)}</p>{_facts(found)}'
         + titled("Use it", f'<pre tabindex="0"><code>{escape(found.snippet)}</code></pre>')
-        + titled("Plots", f'<div class="figures">{shown}</div>')
+        + titled("Plots", f'{_left_out(found)}<div class="figures">{shown}</div>')
         + titled("Tables", tables.details(found) + tables.sizes(found) + tables.coverages(found))
         + _notes(found)
         + tables.strata(found)
@@ -145,11 +145,18 @@ def _part(name: str, found: Evaluation, *, alone: bool) -> str:
     )
 
 
+def _left_out(found: Evaluation) -> str:
+    n, n_drawn = len(found.recipes), len(drawn(found).recipes)
+    if n == n_drawn:
+        return ""
+    return f'<p class="note">Plots show {n_drawn} of the {n} methods; the tables have all.</p>'
+
+
 def _facts(found: Evaluation) -> str:
     cell = found.cell(found.recommended, found.main_level)
     known = [one.in_band for one in found.cells if one.in_band is not None]
     pairs = [
-        ("recipe", found.recommended),
+        ("method", found.recommended),
         (f"mean size at {found.main_level:g}", f"{cell.mean_size.mean():.3f}"),
         ("coverage", f"{cell.coverage.mean():.4f}"),
         ("top label right", f"{100 * found.accuracy:.2f} %"),
@@ -163,11 +170,14 @@ def _facts(found: Evaluation) -> str:
 
 
 def _notes(found: Evaluation) -> str:
-    return (
-        '<p class="note">Bold: the smallest of the exact recipes at a level. Recipes that select on the rows '
-        "they calibrate with are approximate and have no band. "
+    text = (
+        '<p class="note">Bold: the smallest of the exact methods at a level. Recipes that select on the rows '
+        "they calibrate with are approximate and have no band. Worst stratum and label: where coverage is "
+        "lowest, over the test rows of all splits; strata are four ranges of entropy. Time: to calibrate and "
+        "to predict the test rows, mean over the splits. "
         f"Bands hold with probability {found.band_level:.6f} each. Seed {found.seed}.</p>"
     )
+    return text + "".join(f'<p class="note">{escape(note)}</p>' for note in found.notes)
 
 
 def _exhibits(exhibits: Sequence[Exhibit]) -> str:

@@ -42,14 +42,16 @@ def details(found: Evaluation) -> str:
     rows: list[Row] = []
     for recipe in found.recipes:
         cell = found.cell(recipe, found.main_level)
-        where = {True: "exact, in band", False: "exact, outside its band", None: "approximate"}[cell.in_band]
         rows.append(
             (
                 recipe,
                 [
                     Number(f"{cell.mean_size.mean():.3f}"),
                     Number(f"{cell.coverage.mean():.4f}"),
-                    where,
+                    _guarantee(cell),
+                    Number(f"{cell.worst_stratum_coverage:.3f}", f"entropy {cell.worst_stratum}"),
+                    Number(f"{cell.worst_class_coverage:.3f}", f"label {cell.worst_class}"),
+                    Number(_seconds(cell.seconds)),
                     Number(f"{100 * cell.singleton_rate.mean():.1f} %"),
                     Number(f"{100 * cell.empty_rate.mean():.1f} %"),
                     Number(f"{cell.n_calibration:,}"),
@@ -58,16 +60,33 @@ def details(found: Evaluation) -> str:
             )
         )
     columns = [
-        "recipe",
+        "method",
         "mean size",
         "coverage",
         "guarantee",
+        "worst stratum",
+        "worst label",
+        "time",
         "one label",
         "empty",
         "calibrating rows",
         "in use after calibration (first split)",
     ]
-    return table(f"Recipes at level {found.main_level:g}", columns, rows, strong=found.recommended)
+    return table(f"Methods at level {found.main_level:g}", columns, rows, strong=found.recommended)
+
+
+_GUARANTEES = {"marginal": "exact", "pac": "exact, PAC", "label": "by label", "cluster": "by cluster"}
+
+
+def _guarantee(cell: Cell) -> str:
+    if cell.guarantee == "approximate":
+        return "approximate"
+    where = {True: "in band", False: "outside its band", None: "no band known"}[cell.in_band]
+    return f"{_GUARANTEES[cell.guarantee]}, {where}"
+
+
+def _seconds(seconds: float) -> str:
+    return f"{1e3 * seconds:.1f} ms" if seconds < 1.0 else f"{seconds:.1f} s"
 
 
 def strata(found: Evaluation) -> str:
@@ -83,7 +102,7 @@ def strata(found: Evaluation) -> str:
 
 def _strata(caption: str, found: Evaluation, part: dict[str, tuple[Stratum, ...]]) -> str:
     kinds = part[found.recommended]
-    columns = ["recipe", *(f"{kind.name} ({kind.rows:,} row{'s' * (kind.rows != 1)})" for kind in kinds)]
+    columns = ["method", *(f"{kind.name} ({kind.rows:,} row{'s' * (kind.rows != 1)})" for kind in kinds)]
     rows: list[Row] = [
         (
             recipe,
@@ -104,7 +123,7 @@ def _by_level(caption: str, found: Evaluation, number: Callable[[Cell], Number])
         (recipe, [number(found.cell(recipe, level)) for level in found.levels]) for recipe in found.recipes
     ]
     digits = max(len(f"{level:g}".partition(".")[2]) for level in found.levels)
-    columns = ["recipe", *(f"{level:.{digits}f}" for level in found.levels)]
+    columns = ["method", *(f"{level:.{digits}f}" for level in found.levels)]
     return table(caption, columns, rows, strong=found.recommended)
 
 
