@@ -357,6 +357,21 @@ mod tests {
         }
     }
 
+    #[test]
+    fn labels_further_apart_than_the_type_can_say() {
+        let narrow = [-2.5e38_f32, 1.0, 2e11, 1.7e38, -3e38];
+        let wide = [-1.3e308, 1.0, 2e200, 9e307, -1.7e308];
+        for temperature in [1e30, 1e36, 1e37, 1e161, 1e305, 1e307] {
+            for score in [Score::Thr, Score::Aps, Score::Rank, Score::Mixed { weight: 0.01 }] {
+                let scoring = Scoring::new(score, Reweight::NONE, temperature).unwrap();
+                for pick in 0..5 {
+                    check(&narrow, &scoring, 0.25, pick);
+                    check(&wide, &scoring, 0.25, pick);
+                }
+            }
+        }
+    }
+
     /// The set by the definition: every label scored, those at most the threshold kept.
     fn naive<F: Float>(view: &View<'_, F>, scoring: &Scoring, threshold: f64) -> Vec<(u32, f64)> {
         let mut labels = Vec::new();

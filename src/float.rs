@@ -45,7 +45,8 @@ pub trait Float:
     const LOG2_E: Self;
     /// Terms of `2^-DEEPEST` and less add nothing to a sum (see [`crate::sum`]).
     const DEEPEST: Self;
-    /// A scale below this would make `DEEPEST / scale` overflow (see [`crate::sum::Depths`]).
+    /// `DEEPEST` over a scale below this would be near the largest number or beyond it. The smallest beta that is
+    /// used (see [`crate::masses::Sharpness`]).
     const SMALLEST_SCALE: Self;
     /// Powers of two up to this one and their inverses are normal.
     const LARGEST_EXPONENT: i32;

@@ -293,7 +293,6 @@ impl<'a, F: Float> Group<'a, F> {
         #[cfg(target_arch = "x86_64")]
         if let Some(columns) = F::columns_as_f32(self.columns)
             && (kind == Sums::Others || !places.ties)
-            && scale.iter().fold(true, |all, &s| all & (s >= F::SMALLEST_SCALE))
         {
             let (logit, shift, scale) = (narrowed(&places.logit), narrowed(shift), narrowed(scale));
             let sums = match kind {

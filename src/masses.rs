@@ -30,7 +30,10 @@ pub(crate) struct Sharpness<F> {
 impl<F: Float> Sharpness<F> {
     #[inline(always)]
     pub(crate) fn new(weight: f64, temperature: f64) -> Self {
-        let beta = 1.0 / (weight * temperature);
+        // Never below a bound, about 2e-37 in float32 and 3e-306 in float64: all labels of rows in practice have
+        // mass 1 there already. Two finite logits may be further apart than the type can say; down to the bound
+        // such a label has no mass whatever the sum is relative to, below it that would depend on the shift.
+        let beta = (1.0 / (weight * temperature)).max(F::SMALLEST_SCALE.to_f64());
         let scale = F::from_f64(beta * std::f64::consts::LOG2_E).smaller(F::MAX);
         // beta in [2^e, 2^(e+1)): a cell of 2^(1-e) spans 2 to 4 units of 1 / beta.
         let exponent = ((beta.to_bits() >> 52) as i32 & 0x7ff) - 1023;

@@ -90,8 +90,7 @@ impl<F: Float> RankedMasses<F> {
         let max = view.scan.max;
         if view.row.len() <= FEW_LABELS {
             #[cfg(target_arch = "x86_64")]
-            if sharpness.scale >= F::SMALLEST_SCALE
-                && let Some(narrow) = F::as_f32(view.row)
+            if let Some(narrow) = F::as_f32(view.row)
                 && let Some((terms, total)) = crate::simd::x86_64::few_terms(
                     narrow,
                     max.to_f64() as f32,

@@ -116,11 +116,9 @@ pub(crate) fn is_before<const LEFT: bool, F: Float>(z: F, y: F) -> bool {
     if LEFT { z >= y } else { z > y }
 }
 
-/// How far logits lie below a shift, in units that a scale can be applied to.
+/// How far logits lie below a shift, at most as far as terms of a scale add anything.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Depths<F> {
-    /// 1; the scale itself where it is too small to be divided by, and `scale` is 1 instead.
-    before: F,
     pub(crate) scale: F,
     /// From here on terms add nothing.
     deepest: F,
@@ -129,12 +127,7 @@ pub(crate) struct Depths<F> {
 impl<F: Float> Depths<F> {
     #[inline(always)]
     pub(crate) fn new(scale: F) -> Self {
-        let one = F::from_f32(1.0);
-        if scale >= F::SMALLEST_SCALE {
-            Self { before: one, scale, deepest: deepest(scale) }
-        } else {
-            Self { before: scale, scale: one, deepest: F::DEEPEST }
-        }
+        Self { scale, deepest: deepest(scale) }
     }
 
     /// The depth of a logit; the deepest for those far below or above the shift, and for NaN.
@@ -142,7 +135,7 @@ impl<F: Float> Depths<F> {
     /// As patterns: the smaller of two unsigned integers, since negative numbers and NaN come after the others.
     #[inline(always)]
     pub(crate) fn of(&self, z: F, shift: F) -> F {
-        let depth = (shift - z) * self.before;
+        let depth = shift - z;
         if depth >= F::ZERO && depth < self.deepest { depth } else { self.deepest }
     }
 
@@ -153,7 +146,7 @@ impl<F: Float> Depths<F> {
     }
 }
 
-/// The depth from which terms add nothing, for a scale that is not too small.
+/// The depth from which terms add nothing; finite, as scales are at least [`Float::SMALLEST_SCALE`].
 #[inline(always)]
 pub(crate) fn deepest<F: Float>(scale: F) -> F {
     F::DEEPEST.over(scale)
@@ -177,10 +170,9 @@ pub(crate) fn quanta<F: Float>(z: F, shift: F, scale: F) -> i128 {
 
 /// `$call` of the vector form, if there is one for this row.
 macro_rules! by_vectors {
-    ($row:ident, $scale:ident, $call:ident($($arg:expr),*) => |$sums:ident| $result:expr) => {
+    ($row:ident, $call:ident($($arg:expr),*) => |$sums:ident| $result:expr) => {
         #[cfg(target_arch = "x86_64")]
-        if $scale >= F::SMALLEST_SCALE
-            && let Some(narrow) = F::as_f32($row)
+        if let Some(narrow) = F::as_f32($row)
             && let Some($sums) = crate::simd::x86_64::$call(narrow, $($arg.to_f64() as f32),*)
         {
             return $result;
@@ -191,7 +183,7 @@ macro_rules! by_vectors {
 /// Sum of the terms of all logits, in quanta.
 #[inline(always)]
 pub(crate) fn sum_terms<F: Float>(row: &[F], shift: F, scale: F) -> i128 {
-    by_vectors!(row, scale, sum_terms(shift, scale) => |sum| sum);
+    by_vectors!(row, sum_terms(shift, scale) => |sum| sum);
     sum_terms_plain(row, shift, scale)
 }
 
@@ -199,14 +191,14 @@ pub(crate) fn sum_terms<F: Float>(row: &[F], shift: F, scale: F) -> i128 {
 /// relative to `max`, and of the others, relative to `shift`. In quanta.
 #[inline(always)]
 pub(crate) fn split_lower<F: Float>(part: &[F], y: F, max: F, shift: F, scale: F) -> (i128, i128) {
-    by_vectors!(part, scale, split_lower(y, max, shift, scale) => |sums| sums);
+    by_vectors!(part, split_lower(y, max, shift, scale) => |sums| sums);
     split_lower_plain(part, y, max, shift, scale)
 }
 
 /// The same for the higher labels.
 #[inline(always)]
 pub(crate) fn split_higher<F: Float>(part: &[F], y: F, max: F, shift: F, scale: F) -> (i128, i128) {
-    by_vectors!(part, scale, split_higher(y, max, shift, scale) => |sums| sums);
+    by_vectors!(part, split_higher(y, max, shift, scale) => |sums| sums);
     split_higher_plain(part, y, max, shift, scale)
 }
 
