@@ -29,10 +29,14 @@ _SPLIT_OUTSIDE = 0.05
 
 @dataclass(frozen=True, slots=True)
 class _Law:
-    """The thresholds behind the sets of a split, and among how many candidates its rows chose."""
+    """The thresholds behind the sets of a split, and among how many candidates its rows chose.
+
+    `certain` is the share of test rows that are covered whatever the law says; it only adds coverage.
+    """
 
     parts: Counter[Part]
     n_candidates: int
+    certain: float = 0.0
 
 
 class Tally:
@@ -116,17 +120,22 @@ class Tally:
         laws = [law for law in self.laws[i] if law is not None]
         if self.method.guarantee == "approximate" or len(laws) < len(self.laws[i]):
             return None, None
-        split_band = band_of_parts(laws[0].parts, _SPLIT_OUTSIDE)
+        split_band = _raised(band_of_parts(laws[0].parts, _SPLIT_OUTSIDE), laws[0].certain)
         n_candidates = laws[0].n_candidates
         if n_candidates == 1:
             outside = (1.0 - band_level) / 2.0
-            return split_band, band_of_parts(sum((law.parts for law in laws), Counter()), outside)
+            band = band_of_parts(sum((law.parts for law in laws), Counter()), outside)
+            return split_band, _raised(band, float(np.mean([law.certain for law in laws])))
         alpha = round(1.0 - self.levels[i], 12)
         band = mean_coverage_band(self.n_calibration, alpha, self.n_test, len(laws), band_level, n_candidates)
         # The band is about the coverage of the candidate with the smallest sets. Rows for which
         # another survivor decided differently are added as they were seen.
         switched = float(self.switched[i].mean())
         return split_band, Band(max(0.0, band.lower - switched), min(1.0, band.upper + switched))
+
+
+def _raised(band: Band, share: float) -> Band:
+    return Band(band.lower, min(1.0, band.upper + share))
 
 
 def _worst(counts: NDArray[np.float64]) -> tuple[int, float]:
@@ -159,11 +168,13 @@ def _law(predictor: SetPredictor, labels: NDArray[np.int64]) -> _Law | None:
         return None
     rows = np.bincount(np.array(condition.cell_of)[labels], minlength=condition.n_cells)
     parts: Counter[Part] = Counter()
+    n_certain = 0
     for cell, n in zip(condition.cells, rows.tolist(), strict=True):
-        # Under an infinite threshold (too few rows, or too many beyond a limit of rank) all rows are covered.
-        is_certain = cell.candidates[0].threshold == math.inf
-        parts[Part(cell.n_calibration, cell.n_calibration + 1 if is_certain else cell.rank, n)] += 1
-    return _Law(parts, 1)
+        parts[Part(cell.n_calibration, cell.rank, n)] += 1
+        # Beyond a limit of rank scores tie at infinity; a threshold there covers more than the law says.
+        if cell.rank <= cell.n_calibration and cell.candidates[0].threshold == math.inf:
+            n_certain += n
+    return _Law(parts, 1, n_certain / len(labels))
 
 
 def _n_in_use(predictor: SetPredictor) -> int:
