@@ -224,7 +224,7 @@ impl Vector for Avx512 {
             }
             for i in [0, 1, 4, 5, 8, 9, 12, 13] {
                 let (a, b) = (_mm512_castps_pd(pairs[i].0), _mm512_castps_pd(pairs[i + 2].0));
-                let at = (i & 12) + 2 * (i & 1);
+                let at = (i & 0b1100) + 2 * (i & 1);
                 fours[at] = Self(_mm512_castpd_ps(_mm512_unpacklo_pd(a, b)));
                 fours[at + 1] = Self(_mm512_castpd_ps(_mm512_unpackhi_pd(a, b)));
             }

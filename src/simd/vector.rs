@@ -325,7 +325,6 @@ pub(super) unsafe fn count_and_next<V: Vector, const LEFT: bool>(part: &[f32], y
             count += V::count(before) as usize;
             next = next.larger(V::select(before, none, z));
         }
-        let mut next = next;
         if V::LANES > 8 {
             next = next.larger(next.swapped::<8>());
         }
