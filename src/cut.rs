@@ -423,7 +423,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig::with_cases(400))]
+        #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 1 } else { 400 }))]
         #[test]
         fn sets_are_those_of_the_definition(
             mut row in prop::collection::vec(logit(), 0..90),

@@ -38,10 +38,10 @@ where
     let mut counted = 0;
     for _ in 0..variable("TIGHTSET_CASES").unwrap_or(n_cases) {
         let input = input(&mut choices);
-        match catch_unwind(|| check(&input)) {
-            Ok(is_counted) => counted += u64::from(is_counted),
-            Err(_) => panic!("TIGHTSET_SEED={seed}: {}", shown(&input)),
-        }
+        let Ok(is_counted) = catch_unwind(|| check(&input)) else {
+            panic!("TIGHTSET_SEED={seed}: {}", shown(&input))
+        };
+        counted += u64::from(is_counted);
     }
     counted
 }
