@@ -19,6 +19,19 @@ from typing import TYPE_CHECKING, Any
 
 from tightset._core import VERSION as __version__
 from tightset._core import InternalError
+from tightset.artefact import load
+from tightset.calibration import calibrate
+from tightset.cells import Candidate, Cell, Condition
+from tightset.predictor import Predictor
+from tightset.quantile import conformal_rank, conformal_threshold
+from tightset.recipes import Recipe
+from tightset.scores import APS, MIXED, RANK, RAPS, SAPS, THR, Entropy, Scoring
+from tightset.scoring import all_scores, label_scores, ranks
+from tightset.selection_curve import SelectionCurve
+from tightset.sets import PredictionSets
+from tightset.threads import get_num_threads, set_num_threads
+from tightset.uncertainty import entropy, gini, margin, softmax
+from tightset.warning_kinds import ProbabilitiesWarning, SmallCalibrationWarning
 
 if TYPE_CHECKING:
     from tightset import (
@@ -33,20 +46,7 @@ if TYPE_CHECKING:
         transforms,
     )
     from tightset import plot as plot
-    from tightset.artefact import load
-    from tightset.calibration import calibrate
-    from tightset.cells import Candidate, Cell, Condition
-    from tightset.predictor import Predictor
-    from tightset.quantile import conformal_rank, conformal_threshold
-    from tightset.recipes import Recipe
-    from tightset.scores import APS, MIXED, RANK, RAPS, SAPS, THR, Entropy, Scoring
-    from tightset.scoring import all_scores, label_scores, ranks
-    from tightset.selection_curve import SelectionCurve
-    from tightset.sets import PredictionSets
     from tightset.streaming import Calibration, calibrate_stream
-    from tightset.threads import get_num_threads, set_num_threads
-    from tightset.uncertainty import entropy, gini, margin, softmax
-    from tightset.warning_kinds import ProbabilitiesWarning, SmallCalibrationWarning
 
 __all__ = [
     "APS",
@@ -95,45 +95,28 @@ __all__ = [
 ]
 
 
-# Modules and their public names, imported when first used: `import tightset` then costs little more than
-# `import numpy`, and a service that only predicts never loads what calibrates. plot is not in __all__, for a
-# star must not need matplotlib.
-_HOMES = {
-    "artefact": ("load",),
-    "averaged": (),
-    "calibration": ("calibrate",),
-    "cells": ("Candidate", "Cell", "Condition"),
-    "datasets": (),
-    "family": (),
-    "graphs": (),
-    "localised": (),
-    "metrics": (),
-    "monitor": (),
-    "plot": (),
-    "predictor": ("Predictor",),
-    "quantile": ("conformal_rank", "conformal_threshold"),
-    "recipes": ("Recipe",),
-    "reweighted": (),
-    "scores": ("APS", "MIXED", "RANK", "RAPS", "SAPS", "THR", "Entropy", "Scoring"),
-    "scoring": ("all_scores", "label_scores", "ranks"),
-    "selection_curve": ("SelectionCurve",),
-    "sets": ("PredictionSets",),
-    "streaming": ("Calibration", "calibrate_stream"),
-    "threads": ("get_num_threads", "set_num_threads"),
-    "transforms": (),
-    "uncertainty": ("entropy", "gini", "margin", "softmax"),
-    "warning_kinds": ("ProbabilitiesWarning", "SmallCalibrationWarning"),
-}
-_HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
+# Rooms that few programs enter are imported on use; plot is not in __all__, for a star must not
+# need matplotlib. What predicts and calibrates is imported at once: a child that is forked while a thread is
+# within a first import waits for that import's lock for ever.
+_IMPORTED_ON_USE = (
+    "averaged",
+    "datasets",
+    "family",
+    "graphs",
+    "localised",
+    "metrics",
+    "monitor",
+    "plot",
+    "reweighted",
+    "transforms",
+)
 
 
 def __getattr__(name: str) -> Any:
-    if name in _HOMES:
+    if name in _IMPORTED_ON_USE:
         return import_module(f"tightset.{name}")
-    if name in _HOME_OF:
-        value = getattr(import_module(f"tightset.{_HOME_OF[name]}"), name)
-        globals()[name] = value  # asked for once
-        return value
+    if name in ("Calibration", "calibrate_stream"):
+        return getattr(import_module("tightset.streaming"), name)
     message = f"module 'tightset' has no attribute {name!r}"
     raise AttributeError(message)
 
