@@ -9,6 +9,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent / "_ext"))
 
+from pygments.lexers.rust import RustLexer
+
 import tightset
 
 project = "tightset"
@@ -33,7 +35,10 @@ exclude_patterns = ["_ext", "_templates"]
 
 myst_enable_extensions = ["dollarmath", "colon_fence", "deflist"]
 myst_heading_anchors = 3
-suppress_warnings = ["mystnb.unknown_mime_type"]
+suppress_warnings = [
+    "mystnb.unknown_mime_type",
+    "ref.python",  # attributes such as coverage, which several classes have, are linked from types by name
+]
 
 # Kernels warn on standard error that loopback is not encrypted; a warning here should mean something.
 os.environ["IPYTHONDIR"] = tempfile.mkdtemp(prefix="tightset-docs-")
@@ -61,5 +66,6 @@ napoleon_use_ivar = True
 
 
 def setup(app: object) -> None:
-    """Leave out the methods that scikit-learn adds to every estimator."""
+    """Leave out what scikit-learn adds to every estimator; colour blocks of Rust that are only compiled."""
+    app.add_lexer("rust,no_run", RustLexer)
     app.connect("autodoc-skip-member", lambda *event: True if event[2].endswith("_request") else None)

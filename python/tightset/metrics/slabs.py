@@ -19,7 +19,7 @@ _BLOCK = 2**21
 
 @dataclass(frozen=True, slots=True)
 class WorstSlab:
-    """The slab ``lower <= direction . x <= upper`` that was found worst, and coverage there.
+    """The slab of rows that was found worst, and coverage there: ``lower <= x @ direction <= upper``.
 
     Attributes
     ----------
