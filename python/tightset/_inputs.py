@@ -115,6 +115,14 @@ def as_row_ids(row_ids: ArrayLike | None, n_rows: int) -> NDArray[np.uint64] | N
     return None if row_ids is None else _plain(_integers(row_ids, "row_ids", n_rows), np.uint64)
 
 
+def check_as_in_calibration(value: object, name: str, *, had: bool) -> None:
+    """Refuse what calibration had not, and its lack where it had: scores would be others than its."""
+    if (value is not None) != had:
+        was = "with" if had else "without"
+        message = f"{name} must be given exactly when calibration had them: it was {was} {name}"
+        raise ValueError(message)
+
+
 def as_groups(
     groups: ArrayLike, n_rows: int, name: str, *, may_be_one: bool = False
 ) -> tuple[list[int] | list[str], NDArray[np.int64]]:

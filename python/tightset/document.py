@@ -15,7 +15,16 @@ from tightset._inputs import as_alpha, as_flag, as_integer, as_seed
 from tightset.canonical import digest
 from tightset.cells import Cell
 from tightset.document_cells import Facts, as_cell, as_condition, cell_fields, condition_document
-from tightset.document_fields import as_float, as_list, as_text, check_fields, number_document, shown
+from tightset.document_fields import (
+    as_float,
+    as_list,
+    as_text,
+    check_digest,
+    check_fields,
+    check_generator,
+    check_version,
+    number_document,
+)
 from tightset.document_recipes import as_recipe, combinations, recipe_document
 from tightset.predictor import Predictor
 
@@ -86,21 +95,14 @@ def from_document(document: Any) -> Predictor:
         reader = _READ_ELSEWHERE.get(kind) if isinstance(kind, str) else None
         message = f"its format is not {FORMAT!r}" + (f": {reader} reads it" if reader else "")
         raise ValueError(message)
-    version = document.get("format_version")
-    if type(version) is not int or version != VERSION:
-        message = f"its format_version is {shown(version)}; this version reads {VERSION}"
-        raise ValueError(message)
+    check_version(document, VERSION)
     # The document of a condition has cells, any other one is a cell itself.
     is_conditional = "condition" in document
     required = (*_FIELDS, "condition" if is_conditional else "candidates")
     optional = ("label_names", "pac") if is_conditional else ("label_names", "pac", "calibration_scores")
     check_fields(document, "the document", required, optional)
-    if document["sha256"] != digest(document):
-        message = "its sha256 is not that of its contents: it was changed after it was written"
-        raise ValueError(message)
-    if document["generator"] != _core.GENERATOR:
-        message = f"its generator is {shown(document['generator'])}; this version has {_core.GENERATOR!r}"
-        raise ValueError(message)
+    check_digest(document)
+    check_generator(document)
     as_text(document["tightset"], "tightset")
     alpha, n = (
         as_alpha(as_float(document["alpha"], "alpha")),

@@ -1,4 +1,4 @@
-"""The values that documents are made of: floats as bits, lists of them, and checked fields."""
+"""What documents share: floats as bits, lists of them, checked fields, and version, hash and generator."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from tightset import _core
+from tightset.canonical import digest
 
 
 def number_document(value: float) -> dict[str, Any]:
@@ -51,6 +54,28 @@ def unpacked(text: Any, name: str) -> NDArray[np.float64]:
         message = f"{name} must not contain NaN"
         raise ValueError(message)
     return scores
+
+
+def check_version(document: dict[str, Any], version: int) -> None:
+    """Refuse a document of a version that this one does not read."""
+    found = document.get("format_version")
+    if type(found) is not int or found != version:
+        message = f"its format_version is {shown(found)}; this version reads {version}"
+        raise ValueError(message)
+
+
+def check_digest(document: dict[str, Any]) -> None:
+    """Refuse a document that is not what was written."""
+    if document.get("sha256") != digest(document):
+        message = "its sha256 is not that of its contents: it was changed after it was written"
+        raise ValueError(message)
+
+
+def check_generator(document: dict[str, Any]) -> None:
+    """Refuse a document whose scores were drawn by another U."""
+    if document["generator"] != _core.GENERATOR:
+        message = f"its generator is {shown(document['generator'])}; this version has {_core.GENERATOR!r}"
+        raise ValueError(message)
 
 
 def check_fields(document: Any, name: str, required: tuple[str, ...], optional: tuple[str, ...] = ()) -> None:

@@ -29,6 +29,7 @@ from tightset._inputs import (
     as_number,
     as_row_ids,
     as_seed,
+    check_as_in_calibration,
     warn_if_probabilities,
 )
 from tightset.bandwidth import auto_bandwidth
@@ -195,14 +196,8 @@ class LocalisedPredictor:
 
     def _rows(self, logits: ArrayLike, features: ArrayLike | None, row_ids: ArrayLike | None) -> _Rows:
         array = as_logits(logits, n_labels=self.n_labels, one_row=True)
-        for name, given, used in (
-            ("features", features, self.uses_features),
-            ("row_ids", row_ids, self.uses_row_ids),
-        ):
-            if (given is not None) != used:
-                had = "with" if used else "without"
-                message = f"{name} must be given exactly when calibration had them: it was {had} {name}"
-                raise ValueError(message)
+        check_as_in_calibration(features, "features", had=self.uses_features)
+        check_as_in_calibration(row_ids, "row_ids", had=self.uses_row_ids)
         if len(array) > 1 and not self.probabilities:
             warn_if_probabilities(array, stacklevel=3)
         # Bad rows are refused here, by their place among all: sets are made row by row.

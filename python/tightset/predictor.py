@@ -19,6 +19,7 @@ from tightset._inputs import (
     as_row_ids,
     as_thread_count,
     as_uniforms,
+    check_as_in_calibration,
     warn_if_probabilities,
 )
 from tightset.cells import Candidate, Condition, one_scoring, survivors
@@ -181,10 +182,7 @@ class Predictor:
 
     def _cells_of(self, groups: ArrayLike | None, n_rows: int) -> NDArray[np.int64] | None:
         condition = self.condition if self.condition and self.condition.kind == "groups" else None
-        if (groups is not None) != (condition is not None):
-            had = "without" if condition is None else "with"
-            message = f"groups must be given exactly when calibration had them: it was {had} groups"
-            raise ValueError(message)
+        check_as_in_calibration(groups, "groups", had=condition is not None)
         return None if condition is None else condition.cells_of(groups, n_rows)
 
     def _sets_by_group(
@@ -431,10 +429,7 @@ class Predictor:
         return self
 
     def _row_ids(self, row_ids: ArrayLike | None, n_rows: int) -> NDArray[np.uint64] | None:
-        if (row_ids is not None) != self.uses_row_ids:
-            had = "with" if self.uses_row_ids else "without"
-            message = f"row_ids must be given exactly when calibration had them: it was {had} row_ids"
-            raise ValueError(message)
+        check_as_in_calibration(row_ids, "row_ids", had=self.uses_row_ids)
         return as_row_ids(row_ids, n_rows)
 
 

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from tightset._inputs import ArrayLike, as_flag, as_logits
+from tightset._inputs import ArrayLike, as_flag, as_logits, check_as_in_calibration
 from tightset.family import documents
 from tightset.family.block_rows import Block, BlockRows
 from tightset.sets import PredictionSets
@@ -146,10 +146,7 @@ class BlockPredictor(ABC):
     def _rows(
         self, logits: ArrayLike, given: ArrayLike | None, row_ids: ArrayLike | None, n_threads: int | None
     ) -> BlockRows:
-        if (row_ids is not None) != self.uses_row_ids:
-            had = "with" if self.uses_row_ids else "without"
-            message = f"row_ids must be given exactly when calibration had them: it was {had} row_ids"
-            raise ValueError(message)
+        check_as_in_calibration(row_ids, "row_ids", had=self.uses_row_ids)
         array = as_logits(logits, n_labels=self.n_labels, one_row=True)
         return BlockRows.read(
             array,

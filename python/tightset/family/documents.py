@@ -22,10 +22,12 @@ from tightset.document_fields import (
     as_float,
     as_list,
     as_text,
+    check_digest,
     check_fields,
+    check_generator,
+    check_version,
     number_document,
     packed,
-    shown,
     unpacked,
 )
 from tightset.whole_files import written
@@ -91,13 +93,8 @@ def opened(text: str | bytes, kinds: tuple[str, ...], version: int) -> dict[str,
     if not isinstance(document, dict) or document.get("format") not in kinds:
         message = f"its format is not {' or '.join(map(repr, kinds))}"
         raise ValueError(message)
-    found = document.get("format_version")
-    if type(found) is not int or found != version:
-        message = f"its format_version is {shown(found)}; this version reads {version}"
-        raise ValueError(message)
-    if document.get("sha256") != digest(document):
-        message = "its sha256 is not that of its contents: it was changed after it was written"
-        raise ValueError(message)
+    check_version(document, version)
+    check_digest(document)
     return document
 
 
@@ -115,9 +112,7 @@ def loads(text: str | bytes, name: str = "this") -> BlockPredictor:
 
 def _predictor(document: dict[str, Any], kind: type[BlockPredictor]) -> BlockPredictor:
     check_fields(document, "the document", _FIELDS, ("calibration_scores",))
-    if document["generator"] != _core.GENERATOR:
-        message = f"its generator is {shown(document['generator'])}; this version has {_core.GENERATOR!r}"
-        raise ValueError(message)
+    check_generator(document)
     as_text(document["tightset"], "tightset")
     alpha = as_alpha(as_float(document["alpha"], "alpha"))
     n = as_integer(document["n_calibration"], "n_calibration", 1)
