@@ -6,6 +6,8 @@ import asyncio
 import json
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -139,6 +141,38 @@ def test_workers_may_be_ended_as_they_begin(path, seconds):
     time.sleep(seconds)
     assert service.stop() == 0
     assert not any("failed" in line or "Traceback" in line for line in service.log), service.log
+
+
+# What `tightset serve` runs, with a signal at the very moment that the port is announced.
+_ENDED_AT_ONCE = """
+import os, signal, sys
+from tightset.cli import main
+from tightset.service.room import log
+
+said, sent = log.info, getattr(signal, sys.argv.pop())
+
+def say(text, *values):
+    said(text, *values)
+    if text.startswith("listening"):
+        os.kill(os.getpid(), sent)
+
+log.info = say
+main()
+"""
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+@pytest.mark.parametrize("sent", ["SIGTERM", "SIGINT"])
+def test_a_signal_as_the_port_is_announced(path, sent, workers):
+    ended = subprocess.run(
+        [sys.executable, "-c", _ENDED_AT_ONCE, "serve", "--port", "0", "--workers", str(workers), path, sent],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert "listening" in ended.stderr
+    assert "Traceback" not in ended.stderr
 
 
 @pytest.mark.parametrize("way", ["file", "variable"])

@@ -37,6 +37,7 @@ def serve(settings: Settings) -> int:
     address cannot be had, before anything listens.
     """
     _log_to_stderr()
+    _end_quietly()  # whoever sees the port may end it, before there is anything to shut down
     if hasattr(signal, "SIGHUP"):
         signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until there is something to read again
     room = Room(settings)
@@ -222,8 +223,7 @@ class _Crew:
             return
         code = 1
         try:
-            for sig in (signal.SIGTERM, signal.SIGINT):
-                signal.signal(sig, lambda *_: sys.exit(0))
+            _end_quietly()
             signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until the server listens to it
             signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
             self._room.measures.become(worker)
@@ -246,6 +246,11 @@ class _Crew:
     def _tell(self, sig: int) -> None:
         for pid in list(self._pids):
             os.kill(pid, sig)
+
+
+def _end_quietly() -> None:
+    for sig in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(sig, lambda *_: sys.exit(0))
 
 
 def _log_to_stderr() -> None:
