@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
@@ -12,15 +13,20 @@ import footprint
 TIMED_IMPORT = "from time import perf_counter as t; s = t(); import {}; print(t() - s)"
 
 
-def seconds(module):
+def seconds(module, environment):
     run = [sys.executable, "-c", TIMED_IMPORT.format(module)]
-    return float(subprocess.run(run, capture_output=True, text=True, check=True).stdout)
+    return float(subprocess.run(run, capture_output=True, text=True, check=True, env=environment).stdout)
 
 
 @pytest.fixture(scope="module")
-def imports():
-    """Times of both imports, taken in turns: the machine's mood is the same for both."""
-    turns = [{name: seconds(name) for name in ("numpy", "tightset")} for _ in range(15)]
+def imports(tmp_path_factory):
+    """Times of both imports, taken in turns: the machine's mood is the same for both.
+
+    Both from bytecode, as packages that pip installed have it; here it may not be written beside the sources.
+    """
+    bytecode = str(tmp_path_factory.mktemp("bytecode"))
+    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": bytecode}
+    turns = [{name: seconds(name, environment) for name in ("numpy", "tightset")} for _ in range(15)]
     return {name: min(turn[name] for turn in turns) for name in ("numpy", "tightset")}
 
 
