@@ -18,6 +18,10 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fast"))
 # Plots are drawn, not shown.
 os.environ["MPLBACKEND"] = "Agg"
 
+# Four rows of three labels and their truth, for calls that are to be refused.
+Z = np.array([[1.0, 0.0, -1.0], [0.0, 2.0, 0.5], [0.3, 0.1, 0.2], [1.0, 1.0, 0.0]])
+Y = np.array([0, 1, 2, 0])
+
 SCORES = ("thr", "aps", "raps", "saps", "rank", "mixed")
 
 

@@ -1,10 +1,6 @@
-"""Scores divided by an uncertainty, averages of scores: formulas, bits, coverage, files, refusals."""
+"""Scores divided by an uncertainty, averages of scores: formulas, bits, coverage, refusals."""
 
 from __future__ import annotations
-
-import copy
-import json
-import pickle
 
 import ml_dtypes
 import numpy as np
@@ -13,8 +9,7 @@ from scipy import special, stats
 
 import modsel_reference
 import tightset as ts
-from conftest import SCORES, synthetic
-from tightset.canonical import digest
+from conftest import SCORES, Y, Z, synthetic
 from tightset.family import block_rows
 from tightset.family.block_rows import BlockRows
 from tightset.family.rules import Averaged, Reweighted
@@ -328,79 +323,6 @@ class TestSelection:
         np.testing.assert_allclose(np.sum(weights, axis=1), 1.0)
 
 
-class TestFiles:
-    @pytest.fixture(params=["given", "modsel"])
-    def predictor(self, request, rng):
-        logits, labels = synthetic(rng, 120, 4, strength=1.0)
-        if request.param == "given":
-            return calibrated("given", logits, labels)
-        return ts.averaged.calibrate(logits, labels, 0.2, steps=4)
-
-    def test_round_trip(self, predictor, rng, tmp_path):
-        new, _ = synthetic(rng, 50, 4, strength=1.0)
-        given = (np.ones(50),) if predictor.candidates[0].rule.needs_given else ()
-        predictor.save(tmp_path / "p.json", score_table=True)
-        same = ts.family.load(tmp_path / "p.json")
-        assert same == predictor
-        assert same.predict_set(new, *given) == predictor.predict_set(new, *given)
-        np.testing.assert_array_equal(same.predict_p(new, *given), predictor.predict_p(new, *given))
-        for other in (pickle.loads(pickle.dumps(predictor)), copy.deepcopy(predictor), copy.copy(predictor)):
-            assert other == predictor
-            np.testing.assert_array_equal(other.predict_p(new, *given), predictor.predict_p(new, *given))
-        predictor.save(tmp_path / "p.json")
-        same = ts.family.load(tmp_path / "p.json")
-        assert same.predict_set(new, *given) == predictor.predict_set(new, *given)
-        with pytest.raises(ValueError, match="score_table=True to keep them"):
-            same.predict_p(new, *given)
-        with pytest.raises(ValueError, match="was loaded without"):
-            same.save(tmp_path / "q.json", score_table=True)
-        assert not (tmp_path / "q.json").exists()
-
-    @pytest.mark.parametrize(
-        ("change", "message"),
-        [
-            (lambda d: d.update(format="tightset-predictor"), "its format is not 'tightset-rules'"),
-            (lambda d: d.update(format_version=2), "format_version is 2"),
-            (lambda d: d.update(generator="other"), "its generator is 'other'"),
-            (lambda d: d.update(rank=7), "rank 7 does not belong"),
-            (lambda d: d.update(extra=1), "unknown field 'extra'"),
-            (lambda d: d.pop("seed"), "no field 'seed'"),
-            (lambda d: d["parameters"].update(selection="paper"), "selection must be"),
-            (lambda d: d["parameters"].update(selection="held-out"), "do not belong to selection='held-out'"),
-            (lambda d: d["parameters"]["candidates"][0].pop("rule"), "no field 'rule'"),
-            (
-                lambda d: d["parameters"]["candidates"][0]["rule"].update(kind="eval"),
-                "a rule must be of kind",
-            ),
-            (lambda d: d["parameters"]["candidates"][0].update(pairs_at_lo=481), "more pairs than"),
-            (lambda d: d["parameters"]["candidates"][0].update(threshold=d["alpha"]), "not sorted"),
-            (lambda d: d["parameters"]["candidates"][0]["rule"].update(weights=[d["alpha"]] * 3), "sum to"),
-            (lambda d: d["calibration_scores"].pop(), "sorted rows"),
-            (lambda d: d.update(calibration_scores=["00" * 8] * 9), "must hold 120 numbers"),
-        ],
-    )
-    def test_wrong_documents_are_refused(self, rng, change, message, tmp_path):
-        logits, labels = synthetic(rng, 120, 4, strength=1.0)
-        predictor = ts.averaged.calibrate(logits, labels, 0.2, steps=4)
-        document = json.loads(predictor.to_json(score_table=True))
-        change(document)
-        document["sha256"] = digest(document)
-        (tmp_path / "p.json").write_text(json.dumps(document))
-        with pytest.raises(ValueError, match=message):
-            ts.family.load(tmp_path / "p.json")
-
-    def test_changed_and_large_files_are_refused(self, predictor, tmp_path):
-        path = tmp_path / "p.json"
-        predictor.save(path)
-        with pytest.raises(ValueError, match="max_bytes=10"):
-            ts.family.load(path, max_bytes=10)
-        path.write_text(path.read_text().replace('"seed": 0', '"seed": 1'))
-        with pytest.raises(ValueError, match=r"p\.json is not a valid predictor: its sha256"):
-            ts.family.load(path)
-
-
-Z = np.array([[1.0, 0.0, -1.0], [0.0, 2.0, 0.5], [0.3, 0.1, 0.2], [1.0, 1.0, 0.0]])
-Y = np.array([0, 1, 2, 0])
 NAN_AT_ROW_2 = np.where(np.arange(12).reshape(4, 3) == 7, np.nan, Z)
 
 
