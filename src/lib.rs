@@ -63,6 +63,7 @@ mod json;
 mod kernel;
 mod masses;
 mod predictor;
+mod predictor_batch;
 #[doc(hidden)]
 pub mod probe;
 mod pvalue;

@@ -1,0 +1,150 @@
+//! A predictor on many rows: sets and p-values, the rows of each cell together.
+
+use crate::cells::{Cell, cell_p_values, predict_cell_sets};
+use crate::condition::{Picked, PickedRandomness, merged};
+use crate::error::Error;
+use crate::float::Float;
+use crate::predictor::{Options, Predictor};
+use crate::rows::{LogProbabilities, Rows};
+use crate::selected::{predict_selected_sets, selected_p_values};
+use crate::sets::{Sets, predict_sets};
+use crate::threads::Plan;
+use crate::uniform::Randomness;
+
+impl Predictor {
+    /// The sets of many rows, on the threads that the plan allows.
+    ///
+    /// # Errors
+    /// As [`Predictor::predict_row`], naming the first row that is at fault.
+    pub fn predict_sets<F: Float, R: Rows<F>>(
+        &self,
+        rows: &R,
+        options: &Options<'_>,
+        plan: &Plan<'_>,
+    ) -> Result<Sets, Error> {
+        self.check_labels(rows.n_labels())?;
+        let randomness = self.randomness(options)?;
+        if self.probabilities {
+            self.sets_of(&LogProbabilities(rows), options, &randomness, plan)
+        } else {
+            self.sets_of(rows, options, &randomness, plan)
+        }
+    }
+
+    fn sets_of<F: Float, R: Rows<F>>(
+        &self,
+        rows: &R,
+        options: &Options<'_>,
+        randomness: &Randomness<'_>,
+        plan: &Plan<'_>,
+    ) -> Result<Sets, Error> {
+        let allow_empty = options.allow_empty;
+        if let Some(partition) = self.partition() {
+            return predict_cell_sets(rows, &self.cells, partition, allow_empty, randomness, plan);
+        }
+        let Some(of_rows) = self.cells_by_row(options, rows.n_rows())? else {
+            return cell_sets(&self.cells[0], rows, allow_empty, randomness, plan);
+        };
+        randomness.check(rows.n_rows())?;
+        let mut parts = Vec::new();
+        for (cell, indices) in of_rows {
+            let random = PickedRandomness::of(randomness, &indices);
+            let picked = Picked { rows, indices };
+            let sets = cell_sets(&self.cells[cell], &picked, allow_empty, &random.view(randomness), plan)?;
+            parts.push((picked.indices, sets));
+        }
+        Ok(merged(&parts, rows.n_rows()))
+    }
+
+    /// The cells that rows are in, with the rows of each; `None` without groups.
+    fn cells_by_row(&self, options: &Options<'_>, n_rows: usize) -> Result<Option<Vec<CellRows>>, Error> {
+        let Some(cell_of) = self.cells_of(options, n_rows)? else { return Ok(None) };
+        let mut indices = vec![Vec::new(); self.cells.len()];
+        (0..n_rows).for_each(|i| indices[cell_of(i) as usize].push(i));
+        Ok(Some(indices.into_iter().enumerate().filter(|(_, rows)| !rows.is_empty()).collect()))
+    }
+
+    /// Conformal p-values of all labels, `out` as rows of K. `options.allow_empty` has no part in them.
+    ///
+    /// # Errors
+    /// As [`Predictor::predict_row`], or when the predictor was saved without its score table.
+    pub fn p_values<F: Float, R: Rows<F>>(
+        &self,
+        rows: &R,
+        options: &Options<'_>,
+        plan: &Plan<'_>,
+        out: &mut [f64],
+    ) -> Result<(), Error> {
+        self.check_labels(rows.n_labels())?;
+        let randomness = self.randomness(options)?;
+        if self.probabilities {
+            self.p_values_of(&LogProbabilities(rows), options, &randomness, plan, out)
+        } else {
+            self.p_values_of(rows, options, &randomness, plan, out)
+        }
+    }
+
+    fn p_values_of<F: Float, R: Rows<F>>(
+        &self,
+        rows: &R,
+        options: &Options<'_>,
+        randomness: &Randomness<'_>,
+        plan: &Plan<'_>,
+        out: &mut [f64],
+    ) -> Result<(), Error> {
+        if self.cells.iter().any(|cell| cell.scores.is_empty()) {
+            return Err(Error::argument("score_table", "saved with the predictor, for p-values", "none"));
+        }
+        if let Some(partition) = self.partition() {
+            return cell_p_values(rows, &self.cells, partition, false, randomness, plan, out);
+        }
+        let (n, k) = (rows.n_rows(), rows.n_labels());
+        let Some(of_rows) = self.cells_by_row(options, n)? else {
+            return p_values_in(&self.cells[0], rows, randomness, plan, out);
+        };
+        randomness.check(n)?;
+        if out.len() != n * k {
+            return Err(Error::Length { name: "out", found: out.len(), expected: n * k });
+        }
+        for (cell, indices) in of_rows {
+            let random = PickedRandomness::of(randomness, &indices);
+            let picked = Picked { rows, indices };
+            let mut found = vec![0.0; picked.indices.len() * k];
+            p_values_in(&self.cells[cell], &picked, &random.view(randomness), plan, &mut found)?;
+            for (&i, row) in picked.indices.iter().zip(found.chunks_exact(k)) {
+                out[i * k..][..k].copy_from_slice(row);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A cell and the rows in it.
+type CellRows = (usize, Vec<usize>);
+
+fn cell_sets<F: Float, R: Rows<F>>(
+    cell: &Cell,
+    rows: &R,
+    allow_empty: bool,
+    randomness: &Randomness<'_>,
+    plan: &Plan<'_>,
+) -> Result<Sets, Error> {
+    match cell.candidates.as_slice() {
+        [only] => predict_sets(rows, &only.scoring, only.hi, allow_empty, randomness, plan),
+        several => predict_selected_sets(rows, several, allow_empty, randomness, plan),
+    }
+}
+
+fn p_values_in<F: Float, R: Rows<F>>(
+    cell: &Cell,
+    rows: &R,
+    randomness: &Randomness<'_>,
+    plan: &Plan<'_>,
+    out: &mut [f64],
+) -> Result<(), Error> {
+    if let ([only], [scores]) = (cell.candidates.as_slice(), cell.scores.as_slice()) {
+        return crate::p_values(rows, &only.scoring, scores, false, randomness, plan, out);
+    }
+    let table: Vec<&[f64]> = cell.scores.iter().map(Vec::as_slice).collect();
+    selected_p_values(rows, &cell.candidates, &table, randomness, plan, out)
+}
