@@ -13,8 +13,10 @@ from scipy import stats
 
 import tightset as ts
 from conftest import synthetic
-from tightset import localised, row_draws
-from tightset.bandwidth import auto_bandwidth
+from tightset import localised
+from tightset.localised import predictor as predictor_module
+from tightset.localised import row_draws
+from tightset.localised.bandwidth import auto_bandwidth
 
 N, M = 40, 50  # rows that calibrate, and test rows a draw
 
@@ -56,7 +58,9 @@ def without_own_weight(monkeypatch):
 
     monkeypatch.setattr(localised.LocalisedPredictor, "_weights", weights)
     # A box counts rows, and the new row's own is in the rank.
-    monkeypatch.setattr(localised, "conformal_rank", lambda n, alpha: max(1, math.ceil(n * (1 - alpha))))
+    monkeypatch.setattr(
+        predictor_module, "conformal_rank", lambda n, alpha: max(1, math.ceil(n * (1 - alpha)))
+    )
 
 
 def check_the_law(kernel, draws):
@@ -187,7 +191,7 @@ def test_a_row_has_the_same_set_in_any_batch(rng, monkeypatch):
     assert all(np.array_equal(predictor.predict_set(row)[0], whole[i]) for i, row in enumerate(logits[400:]))
     order = rng.permutation(300)
     assert predictor.predict_set(logits[400:][order]) == whole[order]
-    monkeypatch.setattr(localised, "_BLOCK", 3 * 400)
+    monkeypatch.setattr(predictor_module, "_BLOCK", 3 * 400)
     assert predictor.predict_set(logits[400:]) == whole
     assert predictor.predict_set(logits[400:400]).mask.shape == (0, 5)
 
@@ -195,7 +199,7 @@ def test_a_row_has_the_same_set_in_any_batch(rng, monkeypatch):
 def test_memory_does_not_grow_with_the_rows(rng, monkeypatch):
     logits, labels = synthetic(rng, 2000, 20)
     predictor = localised.calibrate(logits[:1000], labels[:1000], 0.1, bandwidth=0.3)
-    monkeypatch.setattr(localised, "_BLOCK", 100 * 1000)
+    monkeypatch.setattr(predictor_module, "_BLOCK", 100 * 1000)
     peaks = []
     for times in (1, 8):
         new = np.tile(logits[1000:], (times, 1))
@@ -322,7 +326,7 @@ def test_small_calibration_warns(rng):
 
 LOGITS, LABELS, WHERE = draw(np.random.default_rng(0), 40)
 REFUSED = [
-    ({"kernel": "flat"}, ValueError, "kernel must be 'gaussian' or 'box', got 'flat'"),
+    ({"kernel": "flat"}, ValueError, "kernel must be one of 'gaussian', 'box', got 'flat'"),
     ({"bandwidth": "best"}, ValueError, "bandwidth must be a number or 'auto', got 'best'"),
     ({"bandwidth": 0.0}, ValueError, "bandwidth must be positive and finite, got 0.0"),
     ({"bandwidth": float("nan")}, ValueError, "bandwidth must be positive and finite, got nan"),

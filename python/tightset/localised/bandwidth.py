@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from tightset.row_draws import in_unit_ball, normals, row_keys
+from tightset.localised.row_draws import in_unit_ball, normals, row_keys
 
 EFFECTIVE_ROWS = 10.0
 """A bandwidth is chosen for this number of effective rows, divided by alpha.
