@@ -19,7 +19,7 @@ import pytest
 
 import tightset as ts
 from conftest import synthetic
-from tightset.canonical import digest
+from tightset.document.canonical import digest
 from tightset.recipes import recipe_names
 
 HERE = Path(__file__).parent

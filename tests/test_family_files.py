@@ -12,7 +12,7 @@ import pytest
 
 import tightset as ts
 from conftest import synthetic
-from tightset.canonical import digest
+from tightset.document.canonical import digest
 from tightset.family import documents
 from tightset.transforms import predictor as transformed_predictor
 

@@ -14,7 +14,7 @@ import pytest
 
 import tightset as ts
 from conftest import synthetic
-from tightset.canonical import digest
+from tightset.document.canonical import digest
 
 SMALL = ts.Recipe(["aps", "thr"], [None, "entropy"], [0.0, 1.0, 4.0], "modsel")
 PIECES = [

@@ -14,7 +14,7 @@ import conftest
 import tightset as ts
 from conftest import synthetic
 from tightset import transforms
-from tightset.canonical import digest
+from tightset.document.canonical import digest
 from tightset.transforms import transform
 from tightset.transforms.files import KINDS
 

@@ -6,8 +6,8 @@ import json
 import os
 
 from tightset._inputs import as_integer
-from tightset.canonical import parse
 from tightset.document import from_document, to_document
+from tightset.document.canonical import parse
 from tightset.predictor import Predictor
 from tightset.whole_files import written
 

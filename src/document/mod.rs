@@ -1,4 +1,5 @@
-//! Predictors as documents; `schema/predictor-v1.json` defines them, and `document.py` is the same in Python.
+//! Predictors as documents; `schema/predictor-v1.json` defines them, and `python/tightset/document` is the same
+//! in Python.
 //!
 //! A float is written as its 64 bits in hexadecimal beside a readable value, since JSON has no infinity and
 //! readers differ in how they read decimals; lists of scores are the bits of one after another. Reading

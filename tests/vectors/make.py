@@ -16,8 +16,8 @@ from pathlib import Path
 import numpy as np
 
 import tightset as ts
-from tightset.canonical import digest
 from tightset.document import to_document
+from tightset.document.canonical import digest
 from tightset.recipes import as_recipe, recipe_names
 
 HERE = Path(__file__).parent

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from tightset import _core
 from tightset._inputs import as_alpha, as_flag, as_integer, as_seed
 from tightset.artefact import read_bounded
-from tightset.canonical import digest, parse
-from tightset.document_fields import (
+from tightset.document.canonical import digest, parse
+from tightset.document.fields import (
     as_float,
     as_list,
     as_text,

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tightset._inputs import ArrayLike, as_integer, as_labels, as_row_values
-from tightset.document_fields import as_float, as_list, check_fields, number_document, packed, shown, unpacked
+from tightset.document.fields import as_float, as_list, check_fields, number_document, packed, shown, unpacked
 from tightset.family.block_predictor import BlockPredictor
 from tightset.family.block_rows import Block
 from tightset.family.rules import Reweighted, Rule, rule_from_document

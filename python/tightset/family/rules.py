@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tightset._inputs import as_number
-from tightset.document_fields import as_float, as_list, as_text, check_fields, number_document, shown
-from tightset.document_recipes import as_scoring, scoring_document
+from tightset.document.fields import as_float, as_list, as_text, check_fields, number_document, shown
+from tightset.document.recipes import as_scoring, scoring_document
 from tightset.family.block_rows import Block
 from tightset.scores import APS, MIXED, Score, Scoring, as_score
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from tightset.canonical import digest
 from tightset.document import to_document
+from tightset.document.canonical import digest
 from tightset.predictor import Predictor
 
 VERSION = 1

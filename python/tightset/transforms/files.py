@@ -8,7 +8,7 @@ from typing import Any
 
 from tightset import _core
 from tightset.artefact import read_bounded
-from tightset.document_fields import as_list, check_fields, shown
+from tightset.document.fields import as_list, check_fields, shown
 from tightset.family import documents
 from tightset.transforms.entropy_spline import EntropySpline
 from tightset.transforms.one_vs_rest import Isotonic, Spline

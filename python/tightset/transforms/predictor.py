@@ -15,7 +15,7 @@ from tightset import _core
 from tightset._inputs import ArrayLike, as_flag, as_integer, as_labels, as_logits, as_row_ids
 from tightset.artefact import read_bounded
 from tightset.document import from_document
-from tightset.document_fields import check_fields
+from tightset.document.fields import check_fields
 from tightset.family import documents
 from tightset.predictor import Predictor
 from tightset.sets import PredictionSets

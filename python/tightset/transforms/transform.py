@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from tightset import _core
 from tightset._inputs import ArrayLike, as_flag, as_floats, as_labels, as_logits
-from tightset.document_fields import as_float, check_fields, number_document, packed, unpacked
+from tightset.document.fields import as_float, check_fields, number_document, packed, unpacked
 
 _BLOCK_CELLS = 2**18
 

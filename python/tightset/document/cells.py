@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from tightset import _core
 from tightset._inputs import as_integer
 from tightset.cells import KINDS, SCARCE, Candidate, Cell, Condition
-from tightset.document_fields import (
+from tightset.document.fields import (
     as_float,
     as_list,
     as_text,
@@ -24,7 +24,7 @@ from tightset.document_fields import (
     shown,
     unpacked,
 )
-from tightset.document_recipes import Combination, as_scoring, scoring_document
+from tightset.document.recipes import Combination, as_scoring, scoring_document
 from tightset.recipes import Recipe
 
 _BRACKET = ("lo", "pairs_at_lo", "between", "weight")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import product
 from typing import Any, TypeAlias
 
-from tightset.document_fields import as_float, as_list, as_text, check_fields, number_document
+from tightset.document.fields import as_float, as_list, as_text, check_fields, number_document
 from tightset.recipes import Recipe, joined
 from tightset.scores import Entropy, Score, Scoring, as_score
 

@@ -12,10 +12,10 @@ from typing import Any
 
 from tightset import _core
 from tightset._inputs import as_alpha, as_flag, as_integer, as_seed
-from tightset.canonical import digest
 from tightset.cells import Cell
-from tightset.document_cells import Facts, as_cell, as_condition, cell_fields, condition_document
-from tightset.document_fields import (
+from tightset.document.canonical import digest
+from tightset.document.cells import Facts, as_cell, as_condition, cell_fields, condition_document
+from tightset.document.fields import (
     as_float,
     as_list,
     as_text,
@@ -25,7 +25,7 @@ from tightset.document_fields import (
     check_version,
     number_document,
 )
-from tightset.document_recipes import as_recipe, combinations, recipe_document
+from tightset.document.recipes import as_recipe, combinations, recipe_document
 from tightset.predictor import Predictor
 
 FORMAT = "tightset-predictor"

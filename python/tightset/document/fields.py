@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tightset import _core
-from tightset.canonical import digest
+from tightset.document.canonical import digest
 
 
 def number_document(value: float) -> dict[str, Any]:
