@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import operator
 import warnings
+from collections.abc import Iterable
 from numbers import Real
 from typing import Any, TypeAlias, TypeVar
 
@@ -153,13 +154,19 @@ def as_groups(
         array = array.astype(np.int64)
     distinct, index = np.unique(array, return_inverse=True)
     names = distinct.tolist()
-    for group in names if array.dtype.kind not in "iu" else ():
-        try:
-            group.encode()
-        except UnicodeEncodeError:
-            message = f"{name} must be text that UTF-8 can hold, got {group!r}"
-            raise ValueError(message) from None
+    if array.dtype.kind not in "iu":
+        check_texts(names, name)
     return names, index.reshape(-1).astype(np.int64)
+
+
+def check_texts(texts: Iterable[str], name: str) -> None:
+    """Refuse a text that no file could hold."""
+    for text in texts:
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            message = f"{name} must be text that UTF-8 can hold, got {text!r}"
+            raise ValueError(message) from None
 
 
 def as_choice(value: object, name: str, choices: tuple[str, ...]) -> None:

@@ -268,10 +268,7 @@ def as_condition(condition: ArrayLike, n_rows: int) -> tuple[Kind, Groups | None
 
 def recipe_for(recipe: str | Recipe, objective: Objective) -> Recipe:
     """Return the recipe, with a selection that can look for the objective."""
-    if objective not in OBJECTIVES:
-        names = ", ".join(repr(name) for name in OBJECTIVES)
-        message = f"objective must be one of {names}, got {objective!r}"
-        raise ValueError(message)
+    as_choice(objective, "objective", OBJECTIVES)
     found = as_recipe(recipe)
     if objective == "size" or found.selection == "held-out":
         return found

@@ -20,10 +20,12 @@ from tightset._inputs import (
     as_thread_count,
     as_uniforms,
     check_as_in_calibration,
+    check_texts,
     warn_if_probabilities,
 )
-from tightset.cells import Candidate, Condition, one_scoring, survivors
+from tightset.cells import Candidate, Condition, one_scoring
 from tightset.pac import Guarantee
+from tightset.prediction import conditional_p_values, conditional_sets, p_values_of, sets_of
 from tightset.recipes import Recipe
 from tightset.scores import Scoring
 from tightset.selection_curve import SelectionCurve
@@ -172,39 +174,16 @@ class Predictor:
             "n_threads": as_thread_count(n_threads),
         }
         of_rows = self._cells_of(groups, n)
-        if of_rows is not None:
-            indptr, indices = self._sets_by_group(array, of_rows, settings)
-        elif self.condition is not None and self.condition.core is not None:
-            indptr, indices = _core.predict_cell_sets(array, self.condition.core, **settings)
+        if self.condition is None:
+            indptr, indices = sets_of(array, self.candidates, settings)
         else:
-            indptr, indices = _sets(array, self.candidates, settings)
+            indptr, indices = conditional_sets(array, self.condition, of_rows, settings)
         return PredictionSets(indptr, indices, self.n_labels)
 
     def _cells_of(self, groups: ArrayLike | None, n_rows: int) -> NDArray[np.int64] | None:
         condition = self.condition if self.condition and self.condition.kind == "groups" else None
         check_as_in_calibration(groups, "groups", had=condition is not None)
         return None if condition is None else condition.cells_of(groups, n_rows)
-
-    def _sets_by_group(
-        self, array: NDArray[Any], of_rows: NDArray[np.int64], settings: dict[str, Any]
-    ) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-        assert self.condition is not None, "groups come with a condition"
-        n = len(array)
-        sizes, parts = np.zeros(n, dtype=np.int64), []
-        for cell in np.unique(of_rows):
-            rows = np.flatnonzero(of_rows == cell)
-            candidates = self.condition.cells[cell].candidates
-            indptr, labels = _sets(array, candidates, _for_rows(settings, rows))
-            sizes[rows] = np.diff(indptr)
-            parts.append((rows, labels))
-        indptr = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(sizes)])
-        indices = np.empty(indptr[-1], dtype=np.int32)
-        for rows, labels in parts:
-            # The places of each row's labels: its own start, counted on.
-            ends = np.cumsum(sizes[rows])
-            starts = np.repeat(indptr[rows] - (ends - sizes[rows]), sizes[rows])
-            indices[starts + np.arange(len(labels))] = labels
-        return indptr, indices
 
     def predict_to(
         self,
@@ -282,25 +261,10 @@ class Predictor:
             "n_threads": as_thread_count(n_threads),
         }
         of_rows = self._cells_of(groups, len(array))
-        condition = self.condition
-        if condition is None:
-            return _p_values(array, self.candidates, self.calibration_scores, settings, smoothed=is_smoothed)
-        if of_rows is None:
-            assert condition.core is not None, "labels have cells"
-            most = max(len(cell.candidates) for cell in condition.cells)
-            _refuse_smoothed(most, smoothed=is_smoothed)
-            return _core.cell_p_values(array, condition.core, smoothed=is_smoothed, **settings)
-        found = np.empty((len(array), self.n_labels))
-        for i in np.unique(of_rows):
-            rows, cell = np.flatnonzero(of_rows == i), condition.cells[i]
-            found[rows] = _p_values(
-                array,
-                cell.candidates,
-                cell.calibration_scores,
-                _for_rows(settings, rows),
-                smoothed=is_smoothed,
-            )
-        return found
+        if self.condition is None:
+            scores = self.calibration_scores
+            return p_values_of(array, self.candidates, scores, settings, smoothed=is_smoothed)
+        return conditional_p_values(array, self.condition, of_rows, settings, smoothed=is_smoothed)
 
     @property
     def has_scores(self) -> bool:
@@ -381,12 +345,7 @@ class Predictor:
         if len(names) != self.n_labels:
             message = f"names must hold one name for each of the {self.n_labels} labels, got {len(names)}"
             raise ValueError(message)
-        for name in names:
-            try:
-                name.encode()
-            except UnicodeEncodeError:
-                message = f"names must be text that UTF-8 can hold, got {name!r}"
-                raise ValueError(message) from None
+        check_texts(names, "names")
         return replace(self, label_names=tuple(str(name) for name in names))
 
     def save(self, path: str | os.PathLike[str], *, score_table: bool = False) -> None:
@@ -431,42 +390,3 @@ class Predictor:
     def _row_ids(self, row_ids: ArrayLike | None, n_rows: int) -> NDArray[np.uint64] | None:
         check_as_in_calibration(row_ids, "row_ids", had=self.uses_row_ids)
         return as_row_ids(row_ids, n_rows)
-
-
-def _sets(
-    array: NDArray[Any], candidates: tuple[Candidate, ...], settings: dict[str, Any]
-) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-    if len(candidates) > 1:
-        return _core.predict_selected_sets(array, survivors(candidates), **settings)
-    (only,) = candidates
-    return _core.predict_sets(array, only.scoring.core, only.threshold, **settings)
-
-
-def _p_values(
-    array: NDArray[Any],
-    candidates: tuple[Candidate, ...],
-    scores: NDArray[np.float64] | None,
-    settings: dict[str, Any],
-    *,
-    smoothed: bool,
-) -> NDArray[np.float64]:
-    assert scores is not None, "p-values come with scores"
-    if len(candidates) == 1:
-        core = candidates[0].scoring.core
-        return _core.p_values(array, core, scores[0], smoothed=smoothed, **settings)
-    _refuse_smoothed(len(candidates), smoothed=smoothed)
-    return _core.selected_p_values(array, survivors(candidates), list(scores), **settings)
-
-
-def _refuse_smoothed(n_candidates: int, *, smoothed: bool) -> None:
-    if smoothed and n_candidates > 1:
-        message = f"smoothed must be False with {n_candidates} candidates in use, got True"
-        raise ValueError(message)
-
-
-def _for_rows(settings: dict[str, Any], rows: NDArray[np.int64]) -> dict[str, Any]:
-    """Return the settings of a call that reads some rows only."""
-    some = {
-        name: settings[name][rows] for name in ("u", "row_ids") if isinstance(settings.get(name), np.ndarray)
-    }
-    return {**settings, **some, "rows": rows}
