@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import os
 
-from tightset._inputs import as_integer
 from tightset.document import from_document, to_document
 from tightset.document.canonical import parse
+from tightset.document.envelope import read_bounded, written_out
 from tightset.predictor import Predictor
 from tightset.whole_files import written
-
-_CHUNK = 2**20
 
 
 def dumps(predictor: Predictor, *, score_table: bool) -> str:
     """Return the predictor's document as text."""
-    document = to_document(predictor, score_table=score_table)
-    return json.dumps(document, indent=2, allow_nan=False, ensure_ascii=False) + "\n"
+    return written_out(to_document(predictor, score_table=score_table))
 
 
 def loads(text: str) -> Predictor:
@@ -65,19 +61,3 @@ def load(path: str | os.PathLike[str], *, max_bytes: int = 2**26) -> Predictor:
     True
     """
     return _read(read_bounded(path, max_bytes), str(path))
-
-
-def read_bounded(path: str | os.PathLike[str], max_bytes: int) -> bytes:
-    """Return what a file holds, unless that is more than `max_bytes`."""
-    from pathlib import Path
-
-    source, most = Path(path), as_integer(max_bytes, "max_bytes", 1)
-    raw = bytearray()
-    with source.open("rb") as file:
-        # What is read is counted, not what the system says of the file: it may be growing, or no file at all.
-        while chunk := file.read(_CHUNK):
-            raw += chunk
-            if len(raw) > most:
-                message = f"{source} is too large for a predictor: more than max_bytes={most}"
-                raise ValueError(message)
-    return bytes(raw)
