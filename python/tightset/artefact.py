@@ -6,7 +6,7 @@ import os
 
 from tightset.document import from_document, to_document
 from tightset.document.canonical import parse
-from tightset.document.envelope import read_bounded, written_out
+from tightset.document.envelope import MOST_BYTES, read_bounded, written_out
 from tightset.predictor import Predictor
 from tightset.whole_files import written
 
@@ -16,12 +16,8 @@ def dumps(predictor: Predictor, *, score_table: bool) -> str:
     return written_out(to_document(predictor, score_table=score_table))
 
 
-def loads(text: str) -> Predictor:
+def loads(text: str | bytes, name: str = "this") -> Predictor:
     """Return the predictor of a document's text; pickles call this and nothing else."""
-    return _read(text, "this")
-
-
-def _read(text: str | bytes, name: str) -> Predictor:
     try:
         return from_document(parse(text.decode("utf-8") if isinstance(text, bytes) else text))
     except (TypeError, ValueError, RecursionError) as error:
@@ -35,7 +31,7 @@ def save(predictor: Predictor, path: str | os.PathLike[str], *, score_table: boo
         file.write(dumps(predictor, score_table=score_table).encode())
 
 
-def load(path: str | os.PathLike[str], *, max_bytes: int = 2**26) -> Predictor:
+def load(path: str | os.PathLike[str], *, max_bytes: int = MOST_BYTES) -> Predictor:
     """Return the predictor that `Predictor.save` wrote; the same version predicts the same bits with it.
 
     Raises ValueError when the file is not one, was changed since, was made by an incompatible version, or
@@ -60,4 +56,4 @@ def load(path: str | os.PathLike[str], *, max_bytes: int = 2**26) -> Predictor:
     ...     ts.load(f"{folder}/predictor.json") == predictor
     True
     """
-    return _read(read_bounded(path, max_bytes), str(path))
+    return loads(read_bounded(path, max_bytes), str(path))

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-from typing import Any
+from typing import IO, Any
 
 from tightset._inputs import as_integer
 from tightset.document.canonical import digest, parse
 from tightset.document.fields import check_digest, check_version
+
+MOST_BYTES = 2**26
+"""A file with a score table of four million scores."""
 
 _CHUNK = 2**20
 
@@ -38,13 +41,18 @@ def read_bounded(path: str | os.PathLike[str], max_bytes: int) -> bytes:
     """Return what a file holds, unless that is more than `max_bytes`."""
     from pathlib import Path
 
-    source, most = Path(path), as_integer(max_bytes, "max_bytes", 1)
+    most = as_integer(max_bytes, "max_bytes", 1)
+    with Path(path).open("rb") as file:
+        return read_up_to(most, file, str(path))
+
+
+def read_up_to(most: int, file: IO[bytes], name: str) -> bytes:
+    """Return what comes from a file that is open, unless that is more than so many bytes."""
     raw = bytearray()
-    with source.open("rb") as file:
-        # What is read is counted, not what the system says of the file: it may be growing, or no file at all.
-        while chunk := file.read(_CHUNK):
-            raw += chunk
-            if len(raw) > most:
-                message = f"{source} is too large for a predictor: more than max_bytes={most}"
-                raise ValueError(message)
+    # What is read is counted, not what the system says of the file: it may be growing, or no file at all.
+    while chunk := file.read(_CHUNK):
+        raw += chunk
+        if len(raw) > most:
+            message = f"{name} is too large for a predictor: more than max_bytes={most}"
+            raise ValueError(message)
     return bytes(raw)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from tightset import _core
 from tightset._inputs import as_alpha, as_flag, as_integer, as_seed
-from tightset.document.envelope import opened, read_bounded, sealed
+from tightset.document.envelope import MOST_BYTES, opened, read_bounded, sealed
 from tightset.document.fields import (
     as_float,
     as_list,
@@ -126,7 +126,7 @@ def save(predictor: BlockPredictor, path: str | os.PathLike[str], *, score_table
         file.write(dumps(predictor, score_table=score_table).encode())
 
 
-def load(path: str | os.PathLike[str], *, max_bytes: int = 2**26) -> BlockPredictor:
+def load(path: str | os.PathLike[str], *, max_bytes: int = MOST_BYTES) -> BlockPredictor:
     """Return a predictor of the family that its `save` wrote.
 
     Raises ValueError when the file is not one, was changed since, or holds a value outside its domain. No

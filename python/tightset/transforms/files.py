@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tightset import _core
-from tightset.document.envelope import opened, read_bounded, sealed
+from tightset.document.envelope import MOST_BYTES, opened, read_bounded, sealed
 from tightset.document.fields import as_list, check_fields, shown
 from tightset.transforms.entropy_spline import EntropySpline
 from tightset.transforms.one_vs_rest import Isotonic, Spline
@@ -53,7 +53,7 @@ def save(transform: Transform, path: str | os.PathLike[str]) -> None:
         file.write(sealed(document).encode())
 
 
-def load(path: str | os.PathLike[str], *, max_bytes: int = 2**26) -> Transform:
+def load(path: str | os.PathLike[str], *, max_bytes: int = MOST_BYTES) -> Transform:
     """Return the transform that `Transform.save` wrote.
 
     Raises ValueError when the file is not one, was changed since, or holds a value outside its domain. No

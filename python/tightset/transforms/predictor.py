@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from tightset import _core
 from tightset._inputs import ArrayLike, as_flag, as_integer, as_labels, as_logits, as_row_ids
 from tightset.document import from_document
-from tightset.document.envelope import opened, read_bounded, sealed
+from tightset.document.envelope import MOST_BYTES, opened, read_bounded, sealed
 from tightset.document.fields import check_fields
 from tightset.predictor import Predictor
 from tightset.sets import PredictionSets
@@ -204,7 +204,7 @@ def loads(text: str | bytes, name: str = "this") -> TransformedPredictor:
         raise ValueError(message) from error
 
 
-def load_predictor(path: str | os.PathLike[str], *, max_bytes: int = 2**26) -> TransformedPredictor:
+def load_predictor(path: str | os.PathLike[str], *, max_bytes: int = MOST_BYTES) -> TransformedPredictor:
     """Return the predictor that `TransformedPredictor.save` wrote.
 
     Raises ValueError when the file is not one, was changed since, or holds a value outside its domain. No
