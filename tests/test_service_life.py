@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,7 @@ import pytest
 from command_line import refusal
 from load_client import Connection, Service, request_bytes, serving
 from service_cases import ask, called, data, save
+from tightset.cli import app
 from tightset.cli.serve import parse_models, serve
 from tightset.predictor import Predictor
 from tightset.service.app import app_of
@@ -393,6 +395,12 @@ def test_what_is_refused_at_start(path, tmp_path, models, options, message):
 def test_a_port_that_is_taken(path):
     with serving(path) as service:
         assert f"cannot listen on 127.0.0.1:{service.port}" in refusal("serve", path, "--port", service.port)
+
+
+def test_the_code_of_a_service_that_ended_badly_is_that_of_the_command(path, monkeypatch):
+    monkeypatch.setattr("tightset.service.serve", lambda settings: settings.port)
+    with warnings.catch_warnings():
+        assert [app.run(["serve", str(path), "--port", port]) for port in ("0", "3")] == [0, 3]
 
 
 def test_names_come_from_files_or_are_given(path):
