@@ -154,7 +154,10 @@ def test_a_fault_of_ours_is_not_taken_for_one_of_the_input(folder, monkeypatch):
         ({"logits": [[1.0, 2.0], [3.0]]}, r"column 'logits' must have lists of one length .* \[1, 2\]"),
         # As many numbers as two rows of two have.
         ({"logits": [[1.0], [2.0, 3.0, 4.0]]}, r"column 'logits' must have lists of one length .* \[1, 3\]"),
-        ({"logits": [[1.0, None], [2.0, 3.0]]}, "column 'logits' must have lists of one length without nulls"),
+        (
+            {"logits": [[1.0, None], [2.0, 3.0]]},
+            "column 'logits' must have lists of one length without nulls",
+        ),
         ({"a": [1.0, None], "b": [1.0, 2.0]}, "column 'a' has 1 missing values"),
     ],
 )
