@@ -17,8 +17,8 @@ from pathlib import Path
 class Service:
     """`tightset serve` on a free port of the loopback, with the lines that it logs."""
 
-    def __init__(self, *arguments, core=None, env=None):
-        command = [sys.executable, "-m", "tightset", "serve", "--port", "0", *map(str, arguments)]
+    def __init__(self, *arguments, core=None, env=None, program=("-m", "tightset")):
+        command = [sys.executable, *program, "serve", "--port", "0", *map(str, arguments)]
         self.process = subprocess.Popen(
             command,
             stderr=subprocess.PIPE,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import http.client
 import json
 from dataclasses import dataclass
@@ -44,6 +45,30 @@ def ask(service, path, body=None, method=None, headers=None):
     found = Answer(answer.status, answer.headers, answer.read())
     connection.close()
     return found
+
+
+def called(app, path, body, headers=()):
+    """Call an application as a server does, with one body of JSON; return its answer."""
+    sent = []
+
+    async def receive():
+        return {"type": "http.request", "body": json.dumps(body).encode(), "more_body": False}
+
+    async def send(message):
+        sent.append(message)
+
+    scope = {
+        "type": "http",
+        "method": "POST",
+        "path": path,
+        "raw_path": path.encode(),
+        "root_path": "",
+        "query_string": b"",
+        "headers": [(b"content-type", b"application/json"), *headers],
+    }
+    asyncio.run(app(scope, receive, send))
+    start, content = sent
+    return Answer(start["status"], {k.decode(): v.decode() for k, v in start["headers"]}, content["body"])
 
 
 def data(k, n, seed=0, noise=2.0):

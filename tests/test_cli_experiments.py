@@ -5,12 +5,15 @@ from __future__ import annotations
 import csv
 import json
 import os
+import sys
+import warnings
 
 import numpy as np
 import pytest
 
 import tightset as ts
 from command_line import output
+from tightset.cli import app, pictures
 from tightset.comparison import compare
 from tightset.methods import ALL
 
@@ -75,6 +78,17 @@ def test_compare_as_json_csv_and_report(folder):
     assert found.sentence.split(":")[0] in (folder / "r.html").read_text()
     again = list(csv.DictReader(output("compare", *SETTINGS, "--csv", "-", cwd=folder).splitlines()))
     assert [without_times(line) for line in again] == [without_times(line) for line in lines]
+
+
+def test_many_levels_are_shown_by_three(folder, capsys):
+    arguments = ["compare", str(folder / "both.npz"), "--recipes", "thr", "--levels", "0.90:0.96:0.01"]
+    with warnings.catch_warnings():
+        assert app.run([*arguments, "--splits", "1"]) == 0
+    head, line = [
+        line for line in capsys.readouterr().out.splitlines() if "of 7" in line or "in band" in line
+    ]
+    assert head.split() == ["method", "0.9", "0.93", "0.96", "in", "band"]
+    assert line.endswith(" of 7"), "bands are those of all levels"
 
 
 def test_compare_takes_a_sample_of_many_rows(folder):
@@ -145,6 +159,14 @@ def test_reproduce(tmp_path):
     assert len(lines) == 40
     document = json.loads(files[1].read_text())
     assert set(document) == {"evaluations", "saturation", "selection_effect"}
+
+
+def test_without_matplotlib_there_are_no_plots(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    made, said = pictures.draw(tmp_path, [], None, None)
+    assert made == []
+    assert said == "No plots and reports: they need matplotlib: pip install 'tightset[plot]'"
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_reproduce_as_json(tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 
 import numpy as np
 import pyarrow as pa
@@ -12,6 +13,7 @@ import safetensors.numpy
 
 import tightset as ts
 from command_line import output, run
+from tightset.cli import app
 
 N = 600
 
@@ -247,6 +249,25 @@ def test_conditions_and_guarantees(data, folder):
     assert "true coverage" not in said
     facts = json.loads(output("inspect", "p.json", "--json", cwd=folder))
     assert [cell["rank"] for cell in facts["condition"]["cells"]] == [c.rank for c in made.condition.cells]
+
+
+def test_inspect_is_short_where_there_is_much(data, tmp_path, capsys):
+    rng = np.random.default_rng(4)
+    labels = rng.integers(7, size=900)
+    logits = 2 * rng.normal(size=(900, 7)) + 3 * np.eye(7)[labels]
+    made = ts.calibrate(logits, labels, recipe="er-aps", condition="label", row_ids=np.arange(900))
+    made.save(tmp_path / "p.json")
+    with warnings.catch_warnings():
+        assert app.run(["inspect", str(tmp_path / "p.json")]) == 0
+    said = capsys.readouterr().out
+    used = [len(made.condition.cells[made.condition.cell_of[label]].candidates) for label in range(5)]
+    assert max(used) > 1
+    for label, n in enumerate(used):
+        assert f" {label}: score " in said
+        assert n == 1 or f", {n} candidates\n" in said
+    assert " 5: score" not in said
+    assert "                 and 2 more\n" in said
+    assert "                 with row ids\n" in said
 
 
 def test_groups_from_files(data, folder):

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import tightset as ts
 from command_line import refusal
+from tightset.cli import app, array_files, options, predict
 
 
 @pytest.fixture(scope="module")
@@ -133,3 +137,54 @@ def test_the_module_runs_too(folder):
     done = subprocess.run([sys.executable, "-m", "tightset", "inspect"], capture_output=True, check=False)
     assert done.returncode == 2
     assert done.stderr.startswith(b"tightset: error: Missing argument")
+
+
+def test_a_fault_of_ours_is_not_taken_for_one_of_the_input(folder, monkeypatch):
+    def fail(*_):
+        raise RuntimeError("a fault on purpose")
+
+    monkeypatch.setattr("tightset.cli.inspect.read_predictor", fail)
+    with warnings.catch_warnings(), pytest.raises(RuntimeError, match="on purpose"):
+        app.run(["inspect", str(folder / "p.json")])
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({"logits": [[1.0, 2.0], [3.0]]}, r"column 'logits' must have lists of one length .* \[1, 2\]"),
+        # As many numbers as two rows of two have.
+        ({"logits": [[1.0], [2.0, 3.0, 4.0]]}, r"column 'logits' must have lists of one length .* \[1, 3\]"),
+        (
+            {"logits": [[1.0, None], [2.0, 3.0]]},
+            "column 'logits' must have lists of one length without nulls",
+        ),
+        ({"a": [1.0, None], "b": [1.0, 2.0]}, "column 'a' has 1 missing values"),
+    ],
+)
+def test_tables_with_holes(tmp_path, columns, message):
+    path = tmp_path / "t.parquet"
+    pq.write_table(pa.table(columns), path)
+    with pytest.raises(ValueError, match=rf"t\.parquet cannot be read as \.parquet: {message}"):
+        array_files.read_logits(str(path))
+
+
+def test_more_names_than_columns(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("a,b,c\n1,2\n3,4\n")
+    with pytest.raises(ValueError, match=r"t\.csv cannot be read as \.csv: it has 3 names over 2 columns"):
+        array_files.read_logits(str(path))
+
+
+@pytest.mark.parametrize("levels", ["", "x", "0.9,x", "0.9:0.95", "0.95:0.9:0.01", "0.9:0.95:0"])
+def test_levels_that_are_none(levels):
+    with pytest.raises(ValueError, match=f"--levels must be numbers as in 0.9,0.95 .* got '{levels}'"):
+        options.parse_levels(levels)
+
+
+def test_groups_of_too_few_rows(folder, monkeypatch):
+    monkeypatch.setattr(predict, "_BLOCK", 30)
+    message = r"--groups must hold one for each of the 50 rows, got shape \(49,\)"
+    with pytest.raises(ValueError, match=message):
+        predict.predict_in_blocks(
+            ts.load(folder / "p.json"), np.load(folder / "x.npy"), groups=np.zeros(49, int)
+        )

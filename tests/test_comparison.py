@@ -108,6 +108,12 @@ def test_the_snippet_runs(data, found, tmp_path, monkeypatch):
     assert (tmp_path / "predictor.json").exists()
 
 
+def test_warnings_of_the_methods_come_through(data):
+    with pytest.warns(ts.ProbabilitiesWarning) as caught:
+        compare(ts.softmax(data[0]), data[1], recipes=["aps/label"], levels=[0.9], n_splits=1)
+    assert any(one.filename.endswith("methods.py") for one in caught), "where the method calibrates"
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [

@@ -356,3 +356,46 @@ def test_what_a_conditional_predictor_says():
         _ = several.scoring
     with pytest.raises(ValueError, match="candidates are in use in a cell"):
         _ = several.condition.thresholds
+
+
+def test_groups_may_be_texts_in_an_array_of_objects():
+    logits, labels = draw(3, 200)
+    groups = np.array(["day", "night"])[np.arange(200) % 2]
+    found = ts.calibrate(logits, labels, 0.1, "aps", condition=groups.astype(object))
+    assert found == ts.calibrate(logits, labels, 0.1, "aps", condition=groups)
+    assert found.predict_set(logits, groups=groups.astype(object)) == found.predict_set(logits, groups=groups)
+
+
+def test_only_twenty_labels_are_listed_in_warnings():
+    rng = np.random.default_rng(4)
+    logits, labels = rng.normal(size=(500, 25)), np.arange(500) % 25
+    with pytest.warns(
+        ts.SmallCalibrationWarning, match=r"25 of 25 labels .*, 19 \(20 rows\) and 5 more; their"
+    ):
+        short = ts.calibrate(logits, labels, 0.01, "er-thr", condition="label")
+    assert short.predict_set(logits).mask.all()
+    logits[np.arange(200), labels[:200]] = -np.inf
+    with pytest.warns(
+        ts.SmallCalibrationWarning, match="labels 0, 1, .*, 19 and 5 more have an infinite score"
+    ):
+        found = ts.calibrate(logits, labels, 0.1, "thr", condition="label")
+    assert found.predict_set(logits).mask.all()
+
+
+def test_clusters_without_steps_enough_are_still_clusters(monkeypatch):
+    rng = np.random.default_rng(5)
+    points, weights = rng.normal(size=(60, 3)), rng.uniform(1, 2, size=60)
+
+    def cost(assigned):
+        total = 0.0
+        for cluster in range(4):
+            own = assigned == cluster
+            centre = np.average(points[own], axis=0, weights=weights[own])
+            total += (weights[own, np.newaxis] * (points[own] - centre) ** 2).sum()
+        return total
+
+    best = clusters.k_means(points, weights, 4, seed=1)
+    monkeypatch.setattr(clusters, "_MOST_STEPS", 1)
+    short = clusters.k_means(points, weights, 4, seed=1)
+    assert set(short) == set(best) == set(range(4))
+    assert cost(best) < cost(short)

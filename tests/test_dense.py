@@ -119,3 +119,13 @@ def test_refusals():
         dense.calibrate(np.zeros((2, 3, 4)), np.zeros((2, 3), int), ignore_index=1.5)
     with pytest.raises(ValueError, match=r"found NaN|NaN"):
         dense.calibrate(np.full((2, 3, 4), np.nan), np.zeros((2, 3), int), recipe="thr")
+    with pytest.raises(TypeError, match=r"alpha must be one number, got \[0.1, 0.2\]"):
+        dense.calibrate(np.zeros((2, 3, 4)), np.zeros((2, 3), int), alpha=[0.1, 0.2])
+
+
+def test_probabilities_of_pixels(images):
+    logits, labels = images
+    p = ts.softmax(logits.reshape(-1, K)).reshape(logits.shape)
+    found = dense.calibrate(p, labels, 0.1, "thr", ignore_index=255, probabilities=True)
+    kept = labels != 255
+    assert found == ts.calibrate(p[kept], labels[kept], 0.1, "thr", probabilities=True)

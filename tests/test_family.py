@@ -383,6 +383,17 @@ def test_refusals(call, error, message):
         call()
 
 
+def test_the_energy_of_probabilities_is_that_of_their_logarithms(rng):
+    p, new = rng.dirichlet(np.ones(4), size=60), rng.dirichlet(np.ones(4), size=30)
+    new[0] = [0.0, 0.5, 0.5, 0.0]  # impossible labels
+    labels = rng.integers(4, size=60)
+    found = ts.reweighted.calibrate(p, labels, 0.2, "thr", "energy", gamma=5.0, probabilities=True)
+    with np.errstate(divide="ignore"):
+        expected = ts.reweighted.calibrate(np.log(p), labels, 0.2, "thr", "energy", gamma=5.0)
+        np.testing.assert_allclose(found.scores(new), expected.scores(np.log(new)), rtol=1e-9)
+    assert found.threshold == pytest.approx(expected.threshold, rel=1e-9)
+
+
 def test_probabilities_as_logits_are_noticed(rng):
     p = rng.dirichlet(np.ones(3), size=50)
     with pytest.warns(ts.ProbabilitiesWarning):

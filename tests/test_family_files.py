@@ -16,6 +16,10 @@ from tightset.document.canonical import digest
 from tightset.family import documents
 from tightset.transforms import predictor as transformed_predictor
 
+HUGE = {"bits": "7fe0000000000000", "value": "8.98846567431158e+307"}
+GIVEN = json.loads(ts.reweighted.calibrate(2 * np.eye(4), np.arange(4), 0.5, "thr", np.ones(4)).to_json())
+GIVEN = GIVEN["parameters"]["candidates"][0]["rule"]
+
 
 class TestFiles:
     @pytest.fixture(params=["given", "modsel"])
@@ -66,6 +70,12 @@ class TestFiles:
             (lambda d: d["parameters"]["candidates"][0].update(threshold=d["alpha"]), "not sorted"),
             (lambda d: d["parameters"]["candidates"][0]["rule"].update(weights=[d["alpha"]] * 3), "sum to"),
             (lambda d: d["calibration_scores"].pop(), "sorted rows"),
+            (lambda d: d["parameters"]["candidates"][0].update(lo=None), "lo belongs to several candidates"),
+            (lambda d: d["parameters"]["candidates"][0].update(threshold=HUGE), "does not belong to rank 97"),
+            (
+                lambda d: d["parameters"]["candidates"][0].update(rule=GIVEN),
+                "some candidates divide by what is given and some do not",
+            ),
             (lambda d: d.update(calibration_scores=["00" * 8] * 9), "must hold 120 numbers"),
         ],
     )

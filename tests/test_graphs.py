@@ -298,3 +298,9 @@ def test_snaps_takes_a_ready_graph_and_refuses():
         graphs.snaps(LOGITS, EDGES, LOGITS[:3], np.arange(10), [0] * 10)
     with pytest.raises(ValueError, match=r"values must be real numbers of shape \(n, K\)"):
         graphs.neighbour_means([1.0, 2.0], EDGES)
+
+
+def test_probabilities_are_their_logarithms():
+    p = ts.softmax(LOGITS)
+    rest = (EDGES, np.arange(10), [0, 1] * 5, 0.3)
+    assert graphs.daps(p, *rest, probabilities=True).sets == graphs.daps(np.log(p), *rest).sets

@@ -205,6 +205,28 @@ def test_advice_goes_to_another_method_only_if_it_is_clearly_smaller(found):
     assert 'recipe="thr", transform="vector-scaling", probabilities=True)' in better.snippet
 
 
+def test_advice_compares_with_aps_only_what_differs(found):
+    recipes = only_recipes(found)
+
+    def advised(factor):
+        cells = tuple(
+            replace(cell, mean_size=(1.0 if cell.recipe == "thr" else factor) * np.array([2.0, 2.1, 2.2]))
+            for cell in recipes.cells
+        )
+        return with_advice(replace(recipes, cells=cells), probabilities=False)
+
+    assert advised(2.0).recommended == "thr"
+    assert ", 50.0 % fewer labels than aps" in advised(2.0).sentence
+    same = advised(1.0002)
+    assert same.recommended == "thr"
+    assert "than aps" not in same.sentence
+
+
+def test_selection_within_labels_has_no_known_law(data):
+    found = compare(*data, recipes=["er-thr/label", "thr/label"], levels=[0.8], n_splits=1)
+    assert [found.cell(name, 0.8).mean_band is None for name in found.recipes] == [True, False]
+
+
 def test_figures_draw_what_can_be_told_apart(found):
     few = drawn(replace(found, recommended="averaged"))
     assert few.recipes == (*ALL[:8], "averaged")

@@ -88,6 +88,12 @@ def test_report_compares_with_its_band(n_covered, where):
     )
 
 
+def test_report_in_a_line(case):
+    sets, labels, _ = case
+    found = f"{sets.coverage(labels):.4f}, mean size {sets.sizes.mean():.3f}"
+    assert repr(metrics.report(sets, labels)) == f"Report(2000 rows, coverage {found})"
+
+
 def test_html_escapes_names(case):
     sets, labels, logits = case
     names = ["<b>", "&", "c", "d", "e", "f"]

@@ -14,6 +14,7 @@ import modsel_reference as slow
 import reference
 import tightset as ts
 from conftest import synthetic
+from tightset.modsel import _check_sums
 
 INF = float("inf")
 REWEIGHTS = (
@@ -401,3 +402,15 @@ def test_handicaps_keep_the_preferred_candidate(rng):
     for handicap in (-0.1, 101.0, float("nan")):
         with pytest.raises(ValueError, match="handicap must be between 0 and 100"):
             ts.Recipe("thr", handicap=handicap)
+
+
+def test_sums_beyond_64_bits_are_refused():
+    pairs, weights = np.array([2**31, 2**30]), np.array([2**31, 2**32])
+    _check_sums(pairs, 2**31 - 1 - 2**30, weights // 4)
+    with pytest.raises(ValueError, match=f"handicaps make sums .* too large to compare: {2**63 + 2**32} is"):
+        _check_sums(pairs, 1, weights)
+
+
+def test_a_recipe_is_joined_with_recipes_alone():
+    with pytest.raises(TypeError, match="unsupported operand"):
+        ts.Recipe("aps", None, 1.0, "modsel") | "thr"

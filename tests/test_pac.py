@@ -160,6 +160,11 @@ def test_too_few_rows():
         predictor = ts.calibrate(logits, labels, ALPHA, "thr", guarantee="pac", delta=0.1)
     assert predictor.threshold == float("inf")
     assert predictor.predict_set(logits).mask.all()
+    with pytest.warns(ts.SmallCalibrationWarning, match=r"20 rows are too few for alpha=0.1 with guarantee"):
+        predictor = ts.calibrate(logits, labels, ALPHA, CANDIDATES, guarantee="pac", delta=0.1)
+    assert [c.scoring for c in predictor.candidates] == [CANDIDATES.candidates[0]]
+    assert predictor.selection_curve is None
+    assert predictor.predict_set(logits).mask.all()
 
 
 def test_coverage_by_label_holds_together():

@@ -188,6 +188,20 @@ def test_selection_curve_sets_limits_apart():
     np.testing.assert_allclose(found["chosen"], [[0, 1]])
 
 
+def test_selection_curve_of_limits_alone():
+    ax = ts.plot.selection_curve([CurveLine("thr", np.array([0.0, np.inf]), np.array([2.0, 1.0]), 1)])
+    assert [tick.get_text() for tick in ax.get_xticklabels()] == ["0", "∞"]
+    np.testing.assert_allclose(lines(ax)["_limits of thr"][:, 1], [2, 1])
+    assert "thr" not in lines(ax)
+
+
+def test_selection_curve_has_no_tick_upon_a_limit():
+    temperatures = np.array([0.0, *2.0 ** np.arange(-8, 9), np.inf])
+    ax = ts.plot.selection_curve([CurveLine("thr", temperatures, np.arange(19.0) + 1, 0)])
+    ticks = sorted((tick.get_position()[0], tick.get_text()) for tick in ax.get_xticklabels())
+    assert [text for _, text in ticks] == ["0", "1/16", "1", "16", "∞"]
+
+
 def test_selection_curve_names_the_best_and_the_chosen():
     temperatures = np.array([1.0, 2.0])
     many = [CurveLine(f"line {i}", temperatures, np.array([2.0 + i, 3.0 + i]), None) for i in range(9)]

@@ -15,7 +15,7 @@ from tightset.metrics.layout import Table
 from tightset.plot import saturation
 from tightset.plot.theme import DARK, LIGHT
 from tightset.report import Exhibit, write_report
-from tightset.report.svg import variables
+from tightset.report.svg import _inline, variables
 
 VOID = {"meta", "link", "br", "img", "hr", "input"}
 
@@ -269,3 +269,15 @@ def test_refusals(tmp_path):
     with pytest.raises(ValueError, match="evaluation must not be empty"):
         write_report(tmp_path / "report.html", [])
     assert list(tmp_path.iterdir()) == []
+
+
+def test_fonts_are_those_of_the_page_however_matplotlib_names_them():
+    """Some versions write the short form of the property."""
+    text = """<svg viewBox="0 0 9 9"><text style="font: {} 'DejaVu Sans', sans-serif; text-anchor: middle">a</text></svg>"""
+    for short, long in (
+        ("10px", "font-size: 10px"),
+        ("bold 9.5px", "font-weight: bold; font-size: 9.5px"),
+        ("700 12px", "font-weight: 700; font-size: 12px"),
+    ):
+        drawn = _inline(text.format(short), "name", "alt")
+        assert f'<text style="{long}; text-anchor: middle">' in drawn

@@ -161,6 +161,8 @@ def test_edges_are_reported(rng):
     low = ts.SelectionCurve(curve.candidates, curve.sizes, curve.thresholds, chosen=1)
     assert low.at_edge, "0 and infinity do not hide the edge of the finite grid"
     assert not ts.SelectionCurve(curve.candidates, curve.sizes, curve.thresholds, chosen=0).at_edge
+    assert "coverage by rising entropy" in str(curve)
+    assert "coverage" not in str(low), "it was not given any"
     assert repr(curve).startswith("SelectionCurve(31 candidates, chosen: thr, T=")
     single = ts.Recipe("thr", [None, "entropy"], 1.0, "held-out")
     assert not ts.calibrate(logits, labels, 0.1, single).selection_curve.at_edge

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 
 import numpy as np
@@ -13,7 +14,7 @@ from service_cases import ask, data, save
 from tightset.service.feedback import Memory
 from tightset.service.models import Model
 from tightset.service.refusals import Refusal
-from tightset.service.room import Room
+from tightset.service.room import Room, log
 from tightset.service.settings import Limits, Settings
 
 
@@ -143,10 +144,16 @@ def test_without_a_score_table_coverage_is_counted_without_an_alarm(tmp_path):
         assert 0.7 < answer["coverage"] < 1
         lower, upper = watched(service)["band"]
         assert (lower, upper) == ts.metrics.coverage_band(2000, 0.1, 100)
+        metrics = ask(service, "/metrics").content.decode()
+        assert 'tightset_coverage{model="plain"}' in metrics
+        assert "tightset_coverage_alarm" not in metrics
+        assert "tightset_coverage_evidence" not in metrics
 
 
 def test_feedback_can_be_off(predictor):
     with serving(predictor[0], "--no-feedback") as service:
+        assert ask(service, "/v1/predict", {"rows": [[1, 2, 3, 4, 5]]}).status == 200
+        assert "tightset_remembered" not in ask(service, "/metrics").content.decode()
         assert ask(service, "/v1/feedback", {"request_id": "x", "labels": [1]}).code == "feedback_off"
         assert ask(service, "/v1/state").json["models"][0]["watch"] is None
 
@@ -183,6 +190,68 @@ def test_a_damaged_state_is_refused_at_start(predictor, tmp_path):
         state.write_text(text)
         with pytest.raises(ValueError, match="move it away"):
             Room(Settings(models={"five": str(predictor[0])}, state=state))
+
+
+def learnt(room, name, logits, labels):
+    """Predict rows and give their labels, without HTTP."""
+
+    async def learn():
+        room.open()
+        model = room.models.find(name)
+        sets, _ = room.predict(model, logits, None, allow_empty=True)
+        room.sent("r", model, logits, None, sets)
+        await room.learn(room.memory.find("r"), labels.tolist())
+
+    asyncio.run(learn())
+
+
+def test_a_state_brings_back_what_was_learnt_of_models_that_are_there(predictor, tmp_path):
+    plain, state = tmp_path / "plain.json", tmp_path / "state.json"
+    save(plain, 5, score_table=False)
+    logits, labels = data(5, 40, seed=1)
+    both = {"five": str(predictor[0]), "plain": str(plain)}
+    first = Room(Settings(models=both, state=state))
+    learnt(first, "plain", logits, labels)
+    first.close()
+    # No alarm to go on from, but what was counted.
+    again = Room(Settings(models=both, state=state))
+    assert [again.watches[name].labelled for name in both] == [0, 40]
+    assert again.watches["plain"].coverage == first.watches["plain"].coverage
+    assert again.watches["plain"].monitor is None
+    # A model that is not served any more is no reason to begin anew with the others.
+    one = Room(Settings(models={"five": str(predictor[0])}, state=state, adapt=True))
+    learnt(one, "five", logits, labels)
+    one.close()
+    adapted = one.watches["five"].alpha
+    assert adapted != 0.1
+    last = Room(Settings(models={"five": str(predictor[0])}, state=state, adapt=True))
+    assert (last.watches["five"].alpha, last.watches["five"].labelled) == (adapted, 40)
+
+
+def test_the_state_is_saved_while_the_service_runs(predictor, tmp_path, monkeypatch, caplog):
+    monkeypatch.setattr("tightset.service.room.SECONDS", 0.01)
+    monkeypatch.setattr(log, "propagate", True)
+    folder = tmp_path / "folder"
+    state = folder / "state.json"
+    room = Room(Settings(models={"five": str(predictor[0])}, state=state, state_seconds=0.001))
+    learnt(room, "five", *data(5, 40, seed=1))
+
+    async def beat():
+        beating = asyncio.create_task(room.beat())
+        while "could not be saved" not in caplog.text:
+            await asyncio.sleep(0.01)
+        folder.mkdir()
+        while not state.exists():
+            await asyncio.sleep(0.01)
+        beating.cancel()
+
+    asyncio.run(asyncio.wait_for(beat(), 30))
+    assert f"the state could not be saved: the folder of {state} does not exist" in caplog.text
+    assert json.loads(state.read_text())["models"]["five"]["labelled"] == 40
+    # Nothing has come since: the file is left alone.
+    state.write_text("as it was")
+    room.close()
+    assert state.read_text() == "as it was"
 
 
 @pytest.mark.parametrize(

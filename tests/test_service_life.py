@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
 import time
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -17,11 +17,15 @@ import pytest
 
 from command_line import refusal
 from load_client import Connection, Service, request_bytes, serving
-from service_cases import ask, data, save
+from service_cases import ask, called, data, save
+from tightset.cli import app
 from tightset.cli.serve import parse_models, serve
+from tightset.predictor import Predictor
 from tightset.service.app import app_of
+from tightset.service.gate import Gate
 from tightset.service.room import Room, log
-from tightset.service.settings import Settings
+from tightset.service.server import _stop_handshakes
+from tightset.service.settings import Limits, Settings
 
 
 @pytest.fixture
@@ -89,6 +93,35 @@ def test_a_bad_file_leaves_the_old_model_and_says_so(path):
         assert ask(service, "/v1/models").json["models"][0]["reload_error"] is None
 
 
+def test_a_file_that_cannot_adapt_leaves_the_model_that_does(path):
+    with serving(path, "--adapt") as service:
+        before = version(service)
+        save(path, 3, score_table=False)
+        service.process.send_signal(signal.SIGHUP)
+        said = service.wait_for("reload: model model stays as it was: (.*)").group(1)
+        assert "adapt needs the calibration scores of model model" in said
+        (model,) = ask(service, "/v1/state").json["models"]
+        assert (model["version"], model["reload_error"]) == (before, said)
+        assert model["watch"]["adapts"] is True
+        assert ask(service, "/v1/predict", {"rows": [[1, 2, 3]]}).status == 200
+
+
+def test_a_model_whose_sets_are_not_those_of_its_scores_is_not_served(path, monkeypatch):
+    ten = path.with_name("ten.json")
+    save(ten, 10)
+    settings = Settings(models={"model": str(ten)})
+    assert Room(settings).models.default.name == "model"
+    honest = Predictor.predict_set
+
+    def wrong(predictor, logits, **options):
+        """Give the sets of rows that know all."""
+        return honest(predictor, 1000 * logits, **options)
+
+    monkeypatch.setattr(Predictor, "predict_set", wrong)
+    with pytest.raises(ValueError, match=r"ten\.json does not predict as defined: 1 labels where \d conform"):
+        Room(settings)
+
+
 def test_labels_of_a_replaced_model_are_refused(path):
     with serving(path) as service:
         name = ask(service, "/v1/predict", {"rows": [[1, 2, 3]]}).json["request_id"]
@@ -141,6 +174,60 @@ def test_workers_may_be_ended_as_they_begin(path, seconds):
     time.sleep(seconds)
     assert service.stop() == 0
     assert not any("failed" in line or "Traceback" in line for line in service.log), service.log
+
+
+def test_a_worker_that_is_ended_alone_leaves_the_port_to_others(path):
+    with serving(path, "--workers", 2, "--drain", 0) as service:
+        children = _workers(service, 2)
+        deadline = time.monotonic() + 30
+        while not any("reload: model" in line for line in service.log) and time.monotonic() < deadline:
+            os.kill(children[0], signal.SIGHUP)  # ignored until it serves
+            time.sleep(0.05)
+        os.kill(children[0], signal.SIGTERM)
+        ended = service.wait_for(r"worker \d \(process (\d+)\) ended with (\S+): another takes its place")
+        assert ended.groups() == (str(children[0]), "0")
+        for _ in range(10):
+            assert ask(service, "/v1/predict", {"rows": [[1, 2, 3]]}).status == 200
+        assert set(_workers(service, 2)) - set(children)
+        # A second signal at the end does no harm.
+        lines = len(service.log)
+        service.process.send_signal(signal.SIGTERM)
+        service.wait_for("shutting down", since=lines)
+        service.process.send_signal(signal.SIGINT)
+        assert service.stop() == 0
+        assert not any("failed" in line or "Traceback" in line for line in service.log), service.log
+
+
+# What `tightset serve --workers 2` runs, where the first start of each worker goes wrong: by a fault in one, by
+# a signal in the other.
+_WORKERS_FAIL_AT_FIRST = """
+import mmap, os, signal
+from tightset.cli import main
+from tightset.service.measures import Measures
+
+become, begun = Measures.become, mmap.mmap(-1, 2)
+
+def fail(measures, worker):
+    become(measures, worker)
+    first, begun[worker] = not begun[worker], 1
+    if first and worker == 0:
+        raise RuntimeError("a fault on purpose")
+    if first:
+        os.kill(os.getpid(), signal.SIGTERM)
+
+Measures.become = fail
+main()
+"""
+
+
+def test_workers_that_fail_as_they_begin_are_replaced(path):
+    with serving(path, "--workers", 2, program=("-c", _WORKERS_FAIL_AT_FIRST)) as service:
+        for worker, code in ((0, 1), (1, 0)):
+            service.wait_for(rf"worker {worker} \(process \d+\) ended with {code}: another takes its place")
+        assert ask(service, "/v1/predict", {"rows": [[1, 2, 3]]}).status == 200
+        assert sum("a fault on purpose" in line for line in service.log) == 1
+        assert sum("worker 0 failed" in line for line in service.log) == 1
+        assert not any("worker 1 failed" in line for line in service.log)
 
 
 # What `tightset serve` runs, with a signal at the very moment that the port is announced.
@@ -255,6 +342,29 @@ def test_sigterm_before_the_body_has_come_still_answers(path):
     assert service.stop() == 0
 
 
+def test_a_connection_that_has_not_asked_yet_is_waited_for(path):
+    service = Service(path, "--drain", "0")
+    connection = Connection(service.port)
+    assert ask(service, "/v2/health/live").status == 200  # so that the one before is accepted
+    service.process.send_signal(signal.SIGTERM)
+    service.wait_for("shutting down")
+    time.sleep(0.6)
+    request = request_bytes("POST", "/v1/predict", b'{"rows": [[1, 2, 3]]}', Content_Type="application/json")
+    status, head, _ = connection.ask(request)
+    connection.close()
+    assert status == 200
+    assert "connection: close" in head
+    assert service.stop() == 0
+
+
+def test_a_kernel_that_cannot_stop_handshakes_is_told_of(monkeypatch, caplog):
+    monkeypatch.setattr(log, "propagate", True)
+    closed = socket.socket()
+    closed.close()
+    _stop_handshakes(closed)
+    assert "connections made at the very end may be reset: [Errno 9]" in caplog.text
+
+
 @pytest.mark.parametrize(
     ("models", "options", "message"),
     [
@@ -285,6 +395,12 @@ def test_what_is_refused_at_start(path, tmp_path, models, options, message):
 def test_a_port_that_is_taken(path):
     with serving(path) as service:
         assert f"cannot listen on 127.0.0.1:{service.port}" in refusal("serve", path, "--port", service.port)
+
+
+def test_the_code_of_a_service_that_ended_badly_is_that_of_the_command(path, monkeypatch):
+    monkeypatch.setattr("tightset.service.serve", lambda settings: settings.port)
+    with warnings.catch_warnings():
+        assert [app.run(["serve", str(path), "--port", port]) for port in ("0", "3")] == [0, 3]
 
 
 def test_names_come_from_files_or_are_given(path):
@@ -338,6 +454,11 @@ def test_clients_that_leave_are_no_faults(path):
             connection._socket.sendall(request[:300_000])
             time.sleep(0.05)
             connection.close()
+        for _ in range(5):
+            connection = Connection(service.port)
+            connection._socket.sendall(request[: request.index(b"\r\n\r\n") + 4])
+            time.sleep(0.05)
+            connection.close()
         assert ask(service, "/v1/predict", {"rows": [[1, 2, 3]]}).status == 200
         metrics = ask(service, "/metrics").content.decode()
         assert 'endpoint="predict",status="200"} 1' in metrics
@@ -357,29 +478,32 @@ def test_faults_have_a_code_and_a_trace(path, where, monkeypatch, caplog):
     monkeypatch.setattr(room, "predict", fail)
     monkeypatch.setattr(log, "propagate", True)
     row = {"name": "logits", "shape": [1, 3], "datatype": "FP32", "data": [1, 2, 3]}
-    document = {"rows": [[1, 2, 3]]} if where.startswith("/v1") else {"inputs": [row]}
-    sent = []
-
-    async def receive():
-        return {"type": "http.request", "body": json.dumps(document).encode(), "more_body": False}
-
-    async def send(message):
-        sent.append(message)
-
-    scope = {
-        "type": "http",
-        "method": "POST",
-        "path": where,
-        "raw_path": where.encode(),
-        "root_path": "",
-        "query_string": b"",
-        "headers": [(b"content-type", b"application/json")],
-    }
-    asyncio.run(app(scope, receive, send))
-    assert sent[0]["status"] == 500
-    error = json.loads(sent[1]["body"])
-    assert (error["error"]["code"] if where.startswith("/v1") else error["code"]) == "internal"
-    assert "purpose" not in str(error)
+    answer = called(app, where, {"rows": [[1, 2, 3]]} if where.startswith("/v1") else {"inputs": [row]})
+    assert (answer.status, answer.code) == (500, "internal")
+    assert b"purpose" not in answer.content
     assert "a fault on purpose" in caplog.text
     assert room.measures.total("refused_requests", "internal") == 1
     assert room.measures.total("requests", "predict" if where.startswith("/v1") else "infer", "500") == 1
+
+
+def test_a_fault_before_any_answer_has_one(path, monkeypatch, caplog):
+    async def broken(scope, receive, send):
+        raise RuntimeError("a fault on purpose")
+
+    monkeypatch.setattr(log, "propagate", True)
+    room = Room(Settings(models={"model": str(path)}))
+    answer = called(Gate(broken, room), "/v1/predict", {})
+    assert (answer.status, answer.code) == (500, "internal")
+    assert b"purpose" not in answer.content
+    assert "a fault on purpose" in caplog.text
+    assert room.measures.total("requests", "predict", "500") == 1
+
+
+def test_one_request_too_many_is_told_when_to_come_again(path):
+    limits = Limits(waiting=100)
+    app = app_of(Room(Settings(models={"model": str(path)}, limits=limits)))
+    rows = {"rows": [[1, 2, 3]]}
+    assert called(app, "/v1/predict", rows, [(b"content-length", b"100")]).status == 200
+    refused = called(app, "/v1/predict", rows, [(b"content-length", b"101")])
+    assert (refused.status, refused.code) == (503, "overloaded")
+    assert refused.headers["retry-after"] == "1"

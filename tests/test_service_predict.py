@@ -227,6 +227,31 @@ def test_chunked_bodies_have_the_same_limit(service):
     assert b"body_too_large" in refused
 
 
+def test_who_asks_before_sending_is_told_that_it_is_too_much(service):
+    with socket.create_connection(("127.0.0.1", service.port), timeout=30) as connection:
+        head = (
+            f"POST /v1/predict HTTP/1.1\r\nHost: x\r\nContent-Length: {2 * MIB}\r\nExpect: 100-continue\r\n"
+            "Content-Type: application/json\r\nConnection: close\r\n\r\n"
+        )
+        connection.sendall(head.encode())
+        answer = connection.recv(65536)
+    assert answer.startswith(b"HTTP/1.1 413")
+
+
+def test_a_large_body_that_does_not_come_is_too_large():
+    async def never():
+        await asyncio.sleep(60)
+
+    async def read():
+        scope = {"type": "http", "method": "POST", "headers": [(b"content-length", b"101")]}
+        reader = BodyReader(Limits(body_seconds=0.05, json_body=100))
+        return await reader.read(Request(scope, never), "application/json")
+
+    with pytest.raises(Refusal, match="at most 100 bytes, got 101") as caught:
+        asyncio.run(read())
+    assert caught.value.code == "body_too_large"
+
+
 def test_a_body_that_does_not_come_is_given_up():
     async def never():
         await asyncio.sleep(60)

@@ -157,6 +157,18 @@ def test_unknown_methods_and_shares_are_refused(iris):
             ConformalClassifier(GaussianNB(), cv=share).fit(*iris)
 
 
+def test_a_random_state_of_scikit_learn_seeds_the_rest(iris):
+    X, y = iris
+
+    def fitted(state):
+        model = ConformalClassifier(GaussianNB(), alpha=0.2, recipe="aps", cv=0.5, random_state=state)
+        return model.fit(X, y).predictor_
+
+    first = fitted(np.random.RandomState(3))
+    assert first == fitted(np.random.RandomState(3))
+    assert first.seed != fitted(np.random.RandomState(4)).seed
+
+
 def test_splitters(digits):
     X, y = digits
     one = ConformalClassifier(

@@ -57,6 +57,14 @@ def test_a_folder_of_parquet_files(tmp_path):
     assert ts.calibrate(tmp_path, alpha=0.1, recipe="aps") == ts.calibrate(logits, labels, 0.1, "aps")
 
 
+def test_a_file_without_rows_among_others(tmp_path):
+    logits, labels, _ = problem()
+    whole = table(logits, labels, None, "columns")
+    for name, part in (("a", whole.slice(0, 0)), ("b", whole), ("c", whole.slice(0, 0))):
+        parquet.write_table(part, tmp_path / f"{name}.parquet")
+    assert ts.calibrate(tmp_path, alpha=0.1, recipe="aps") == ts.calibrate(logits, labels, 0.1, "aps")
+
+
 def test_bad_parquet(tmp_path):
     path = tmp_path / "rows.parquet"
     parquet.write_table(pyarrow.table({"x": [1.0], "label": [0]}), path)
@@ -85,6 +93,11 @@ def test_zarr(tmp_path, monkeypatch, with_ids):
         made[:] = data
     expected = ts.calibrate(logits, labels, 0.1, row_ids=ids if with_ids else None)
     assert ts.calibrate(tmp_path / "rows.zarr", alpha=0.1) == expected
+    del group["labels"]
+    group.create_array("labels", data=labels[1:])
+    shape = rf"one label for each of {len(labels)} rows, got shape \({len(labels) - 1},\)"
+    with pytest.raises(ValueError, match=shape):
+        ts.calibrate(tmp_path / "rows.zarr")
     del group["labels"]
     with pytest.raises(ValueError, match="must have the array 'labels'"):
         ts.calibrate(tmp_path / "rows.zarr")

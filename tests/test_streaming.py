@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import io
+import json
 import pickle
+import zlib
 
 import numpy as np
 import pytest
@@ -11,6 +14,7 @@ import tightset as ts
 from conftest import SCORES
 from streaming_cases import cuts, problem
 from tightset.streaming import plan as plan_module
+from tightset.streaming.ledger import Ledger, LedgerRows
 
 INF = float("inf")
 EXACT = (
@@ -234,6 +238,15 @@ def test_misuse_is_refused():
         state.merge(ts.Calibration("paper", 0.2))
     with pytest.raises(TypeError, match="other must be a Calibration"):
         state.merge(3)
+    assert repr(state) == "Calibration(25 candidates, alpha [0.1], pass 1, 20 rows)"
+    for wrong, message in (
+        ((logits[:, 1:], labels % 6, ids), "other must agree in n_labels: 6 there, 7 here"),
+        ((logits, labels), "other must agree in uses_row_ids: False there, True here"),
+    ):
+        reader = state.worker()
+        reader.update(*wrong, **({"start": 20} if len(wrong) == 2 else {}))
+        with pytest.raises(ValueError, match=message):
+            state.merge(reader)
     done = ts.Calibration("aps", 0.1)
     while not done.is_complete:
         done.begin_pass()
@@ -242,6 +255,7 @@ def test_misuse_is_refused():
     with pytest.raises(ValueError, match="alpha must be one of those asked for"):
         done.finish(0.2)
     assert done.finish(0.1) == done.finish()
+    assert repr(done) == "Calibration(1 candidates, alpha [0.1], complete)"
     with pytest.raises(ValueError, match="complete: call finish"):
         done.begin_pass()
 
@@ -270,6 +284,46 @@ def test_bytes_hold_no_code_and_are_checked():
     for bad in (b"", b"tightset-calibration-1\nxx", data[:-20], data.replace(b"-1\n", b"-2\n", 1)):
         with pytest.raises(ValueError, match="data"):
             ts.Calibration.from_bytes(bad)
+
+
+def forged(data, **changes):
+    """Return bytes of a state with other arrays, or other fields of its document."""
+    magic, _, packed = data.partition(b"\n")
+    with np.load(io.BytesIO(zlib.decompress(packed)), allow_pickle=False) as file:
+        arrays = dict(file)
+    document = json.loads(arrays["document"].tobytes())
+    for name, value in changes.items():
+        (document if name in document else arrays)[name] = value
+    arrays["document"] = np.frombuffer(json.dumps(document).encode(), np.uint8)
+    out = io.BytesIO()
+    np.savez(out, allow_pickle=False, **arrays)
+    return magic + b"\n" + zlib.compress(out.getvalue())
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"tightset": "0.0.0"}, "its tightset is '0.0.0'; this is"),
+        ({"generator": "dice"}, "its generator is 'dice'; this is"),
+        ({"digits": np.zeros((1, 2))}, r"its counts have shape \(1, 2\), the pass needs"),
+        ({"keys": np.zeros(5, np.uint64)}, "5 numbers do not fill 0 places"),
+    ],
+)
+def test_states_that_do_not_hold_together_are_refused(changes, message):
+    state = ts.Calibration("aps", 0.1)
+    state.begin_pass()
+    state.update(*problem(n=50)[:2])
+    data = state.to_bytes()
+    assert ts.Calibration.from_bytes(forged(data)).to_bytes() == data
+    with pytest.raises(ValueError, match=f"data is not a valid calibration state: {message}"):
+        ts.Calibration.from_bytes(forged(data, **changes))
+
+
+def test_what_passes_do_not_keep_is_not_made_up():
+    rows = LedgerRows(Ledger((5, 5)), [], 3)
+    for call in (rows.entropies, lambda: rows.score_groups([], rows.part("all"))):
+        with pytest.raises(ValueError, match="needs the entropies of all rows at hand"):
+            call()
 
 
 def test_states_stay_small():

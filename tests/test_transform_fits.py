@@ -71,6 +71,20 @@ def test_minimiser_on_a_hard_valley():
     np.testing.assert_allclose(found, 1.0, atol=1e-5)
 
 
+def test_minimiser_where_rounding_spoils_what_it_has_learnt():
+    """A quadratic with curvatures from 1e-4 to 1e8: directions of no descent are given up."""
+    scales = np.array([87789916.08512785, 0.00010409523604048602, 0.5281470762021747])
+    turned = np.linalg.qr(np.random.default_rng(1).normal(size=(3, 3)))[0]
+
+    def objective(x):
+        z = turned @ x
+        return float((scales * z**2).sum()), turned.T @ (2 * scales * z)
+
+    start = np.array([-0.65, 0.34, 0.09])
+    found = minimise(objective, start, max_steps=200, tolerance=0.0)
+    assert objective(found)[0] < 1e-9 * objective(start)[0]
+
+
 class TestTemperatureNLL:
     def test_it_is_the_minimum(self, rows):
         logits, labels = rows

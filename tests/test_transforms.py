@@ -146,6 +146,17 @@ def test_a_chain_fits_each_on_what_those_before_it_return(rows):
     )
 
 
+def test_probabilities_calibrate_as_their_logarithms(rows):
+    logits, labels = rows
+    p = ts.softmax(logits)
+    options = {"recipe": "thr", "transform": "vector-scaling", "tuning": 0.5}
+    found = transforms.calibrate(p, labels, 0.2, probabilities=True, **options)
+    assert (found.alpha, found.n_labels) == (0.2, logits.shape[1])
+    assert found.predict_set(p) == transforms.calibrate(np.log(p), labels, 0.2, **options).predict_set(
+        np.log(p)
+    )
+
+
 def test_fitted_elsewhere_takes_no_tuning(rows):
     logits, labels = rows
     found = transforms.TemperatureNLL().fit(logits[:100], labels[:100])
@@ -248,6 +259,21 @@ def calibrate(logits=Z, labels=Y, transform="temperature-nll", **options):
         (lambda: transforms.EntropySpline(n_knots=1), ValueError, "n_knots must be at least 2, got 1"),
         (lambda: transforms.EntropySpline(softness=0), ValueError, "softness must be between"),
         (lambda: transforms.EntropySpline(knots=(1.0, 1.0), coefficients=(0.0, 0.0)), ValueError, "rising"),
+        (
+            lambda: transforms.EntropySpline(knots=(0.0, np.inf), coefficients=(0.0, 0.0)),
+            ValueError,
+            "knots and coefficients must be finite",
+        ),
+        (
+            lambda: transforms.Isotonic(places=((0.0, 1.0),), levels=((0.0, 1.5),), share=0.5),
+            ValueError,
+            "levels must be between 0 and 1",
+        ),
+        (
+            lambda: transforms.Spline(places=((0.0, np.inf),), cubics=((0.0,) * 4,)),
+            ValueError,
+            "places and coefficients must be finite",
+        ),
         (lambda: transforms.VectorScaling(ridge=-1), ValueError, "ridge must be between 0 and 1e9, got -1.0"),
         (lambda: transforms.VectorScaling(factors=(1.0,)), ValueError, "one each for every label"),
         (lambda: transforms.Spline(penalty=0), ValueError, "penalty must be between"),

@@ -193,9 +193,10 @@ def _fraction(x: float, y: float, a: float, b: float) -> float:
     away = a * y - b * x + 1.0
     value = c = a * away / (a + 1.0)
     d = 0.0
-    # Three roots and a hundred steps were enough in every case tried; where rounding alone keeps the
-    # last two values apart, more would not help.
-    for m in range(1, 1000 + 10 * math.isqrt(int(min(a, b)))):
+    # Three roots and a hundred steps were enough in every case tried, a million of them; where rounding alone
+    # keeps the last two values apart, more would not help.
+    steps = 1000 + 10 * math.isqrt(int(min(a, b)))
+    for m in range(1, steps):  # pragma: no branch - no case is known that needs them all
         odd = a + 2.0 * m - 1.0
         shrunk = m * (b - m) * x / odd
         above = (a + m - 1.0) * (a + b + m - 1.0) / odd * shrunk * x

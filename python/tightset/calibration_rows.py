@@ -237,9 +237,7 @@ class CalibrationRows:
         return at_lo, at_hi, between
 
     def label_ranks(self) -> NDArray[np.int64]:
-        """Rank of each row's label."""
-        if self.positions is None:
-            return self._ranks(self.logits, self.labels)
+        """Rank of each row's label, where these are some of the rows, as with limits of rank they are."""
         ends = np.cumsum([len(part) for part in self._blocks()])
         parts = zip(self._blocks(), np.split(self.labels, ends[:-1]), strict=True)
         return np.concatenate([self._ranks(self.logits[part], labels) for part, labels in parts])

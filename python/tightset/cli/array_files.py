@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tightset._inputs import from_arrow_lists
 from tightset.cli.optional import optional_package
 from tightset.cli.standard_streams import STANDARD
 
@@ -193,11 +194,7 @@ def _from_table(table: Any) -> Mapping[str, NDArray[Any]]:
             raise ValueError(message)
         values = column.combine_chunks()
         if hasattr(values, "flatten") and hasattr(values.type, "value_type"):
-            flat = values.flatten().to_numpy(zero_copy_only=False)
-            if len(values) == 0 or len(flat) % len(values):
-                message = f"column {name!r} has lists of different lengths"
-                raise ValueError(message)
-            columns[name] = flat.reshape(len(values), -1)
+            columns[name] = from_arrow_lists(values, f"column {name!r}")
         else:
             columns[name] = values.to_numpy(zero_copy_only=False)
     return _columns(columns)

@@ -70,12 +70,9 @@ class BlockPredictor(ABC):
     def from_parameters(cls, document: Any, **shared: Any) -> Self:
         """Return the predictor of a document's parameters and the fields that all kinds share."""
 
+    @abstractmethod
     def checked_given(self, given: ArrayLike | None, n_rows: int) -> NDArray[Any] | None:
-        """Return what is given beside the logits, one entry a row; kinds that need it say so here."""
-        if given is not None:
-            message = f"given must be None: {type(self).__name__} reads logits alone"
-            raise TypeError(message)
-        return None
+        """Return what is given beside the logits, one entry a row, or None where nothing is needed."""
 
     @abstractmethod
     def check(self) -> None:

@@ -146,7 +146,7 @@ def _worst(
         apart = np.ones(sums.shape, np.bool_)
         apart[:, 1:-1] = ordered[:, 1:] > ordered[:, :-1]
         alive = np.arange(len(part))
-        while len(alive):
+        while True:
             gaps = sums[alive] - (best[0] / best[1]) * np.arange(n + 1)
             starts = np.where(apart[alive], gaps, -np.inf)[:, : n + 1 - least]
             highest = np.maximum.accumulate(starts, axis=1)

@@ -120,9 +120,8 @@ def _refusal_of(error: Exception, request: Request) -> Refusal:
         return Refusal("internal", "something went wrong here")
     if error.status_code == 405:
         return Refusal("method_not_allowed", f"{request.method} is not for this path")
-    if error.status_code == 404:
-        return Refusal("not_found", f"there is nothing at {request.url.path[:80]}")
-    return Refusal("invalid_request", str(error.detail))
+    # The router knows no other reason: bodies are read by bodies.py, not by the framework.
+    return Refusal("not_found", f"there is nothing at {request.url.path[:80]}")
 
 
 def _declare_token(app: FastAPI) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import Any
 
 import orjson
@@ -89,10 +90,13 @@ class BodyReader:
         if "expect" in request.headers:
             return  # the client waits to be told
         left, rest = 4 * most - size, True
-        while rest and left > 0:
-            part = await asyncio.wait_for(request.receive(), self._limits.body_seconds)
-            rest = part.get("more_body", False)
-            left -= len(part.get("body", b""))
+        # One that stalls is told, late, that its body is too large.
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._limits.body_seconds):
+                while rest and left > 0:
+                    part = await request.receive()
+                    rest = part.get("more_body", False)
+                    left -= len(part.get("body", b""))
 
     def _hold(self, count: int) -> None:
         if self.held + count > self._limits.waiting:

@@ -60,7 +60,6 @@ class Room:
         self.is_draining = False
         self._ends = mmap.mmap(-1, 1)  # shared by all workers
         self._saved: object = None
-        self._pool: ThreadPoolExecutor | None = None
 
     def open(self) -> None:
         """Make what a worker has for itself, after the fork."""
@@ -140,10 +139,7 @@ class Room:
             covered = sent.sets[rows].covers(labels)
             logits = sent.logits[rows]
             row_ids = None if sent.row_ids is None else sent.row_ids[rows]
-            try:
-                await self.run(logits.nbytes, lambda: watch.learn(logits, labels, row_ids, covered))
-            except ValueError as error:
-                raise Refusal("invalid_labels", str(error), rows=len(rows)) from error
+            await self.run(logits.nbytes, lambda: watch.learn(logits, labels, row_ids, covered))
             sent.waits[rows] = False
         hits = int(np.count_nonzero(covered))
         self.measures.add("feedback_labels", sent.model.name, "true", count=hits)
@@ -202,8 +198,7 @@ class Room:
     def close(self) -> None:
         """Save and end the thread."""
         self.save()
-        if self._pool is not None:
-            self._pool.shutdown()
+        self._pool.shutdown()
 
     def gauges(self) -> Iterator[tuple[str, str, dict[str, str], float]]:
         """Return what is so at this moment, for Prometheus."""

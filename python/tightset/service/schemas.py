@@ -207,13 +207,9 @@ _FLAT_ERROR: JsonSchema = {
 }
 
 
-def answers(
-    ok: JsonSchema | None, *statuses: int, flat: bool = False, binary: bool = False
-) -> dict[Any, Any]:
+def answers(ok: JsonSchema, *statuses: int, flat: bool = False, binary: bool = False) -> dict[Any, Any]:
     """Return the answers of an operation: what it sends when all is well, and its refusals by status."""
-    content: dict[str, Any] = {}
-    if ok is not None:
-        content["application/json"] = {"schema": ok}
+    content: dict[str, Any] = {"application/json": {"schema": ok}}
     if binary:
         content["application/octet-stream"] = {"schema": {"type": "string", "format": "binary"}}
     found: dict[Any, Any] = {200: {"description": "OK", "content": content}}

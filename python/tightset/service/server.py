@@ -38,7 +38,7 @@ def serve(settings: Settings) -> int:
     """
     _log_to_stderr()
     _end_quietly()  # whoever sees the port may end it, before there is anything to shut down
-    if hasattr(signal, "SIGHUP"):
+    if hasattr(signal, "SIGHUP"):  # pragma: no branch - Windows has none
         signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until there is something to read again
     room = Room(settings)
     listener = _listen(settings)
@@ -107,7 +107,7 @@ class _Server(uvicorn.Server):
         # A copy of the listening socket, from which to take what is queued when uvicorn closes its own.
         self._copies = [each.dup() for each in sockets or []]
         await super().startup(sockets)
-        if hasattr(signal, "SIGHUP"):
+        if hasattr(signal, "SIGHUP"):  # pragma: no branch - Windows has none
             asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self._reload)
 
     def _reload(self) -> None:
@@ -169,7 +169,7 @@ def _stop_handshakes(listener: socket.socket) -> None:
     A client tries again after a second, and is refused or goes to another server. Without this (it is for
     Linux) a connection that is completed between the last accept and the close is lost.
     """
-    if not sys.platform.startswith("linux"):
+    if not sys.platform.startswith("linux"):  # pragma: no cover - other systems lack the option
         return
     drop_all = ctypes.create_string_buffer(struct.pack("HBBI", 0x06, 0, 0, 0))  # BPF: return 0 bytes
     program = struct.pack("HL", 1, ctypes.addressof(drop_all))
@@ -183,7 +183,7 @@ class _Crew:
     """Workers that were forked from here, share the socket, and are replaced when they die."""
 
     def __init__(self, room: Room, listener: socket.socket) -> None:
-        if not hasattr(os, "fork"):
+        if not hasattr(os, "fork"):  # pragma: no cover - Windows
             message = f"workers must be 1 on {sys.platform}, got {room.settings.workers}"
             raise ValueError(message)
         self._room = room

@@ -53,10 +53,11 @@ class KeptScores:
         self.size += table.nbytes + (8 * table.shape[1] if self.wants_entropies else 0)
         if self.size > self.room:
             self.tables, self.entropies = None, []
-        elif self.tables is not None:
-            self.tables.append(table)
-            if self.wants_entropies:
-                self.entropies.append(entropies())
+            return
+        assert self.tables is not None, "what fits now has fitted before"
+        self.tables.append(table)
+        if self.wants_entropies:
+            self.entropies.append(entropies())
 
     def serve(self, plan: Plan) -> bool:
         """Whether the plan's pass can be made on them: they are those of the first pass's part."""

@@ -65,8 +65,9 @@ def _thresholds(
         try:
             found.append(rows.order_statistics(choice.scorings, part, [rank])[:, 0].tolist())
         except MissingError as error:
-            if isinstance(error.wanted, WantedRanks):
-                missing += error.wanted.ranks
+            wanted = error.wanted
+            assert isinstance(wanted, WantedRanks), "order statistics were asked for"
+            missing += wanted.ranks
     if missing:
         raise MissingError(WantedRanks(part.name, list(dict.fromkeys(missing))))
     return found
