@@ -8,6 +8,7 @@ use crate::error::Error;
 use crate::float::Float;
 use crate::group::Group;
 use crate::kernel::{Candidates, Views};
+use crate::lane_cut::{LaneCut, LaneOrder, LaneRows, WORTH_LANES};
 use crate::ranked_masses::RankedMasses;
 use crate::rows::Rows;
 use crate::scoring::Scoring;
@@ -107,12 +108,29 @@ fn sets_rows<F: Float, R: Rows<F>>(
     let mut sets = Sets::with_room(range.len());
     let candidates = Candidates::new(std::slice::from_ref(cut.scoring));
     let (mut top, mut masses) = (TopLabels::default(), RankedMasses::default());
+    let lanes = LaneCut::new(cut, rows.n_labels());
+    let mut order = LaneOrder::default();
     let (mut scratch, mut columns) = (Vec::new(), Vec::new());
     for (first, count) in groups(rows, range) {
         let ahead = rows.ahead(first + count);
         let group = Group::new(rows.group(first, count, &mut scratch)?, count, ahead, &mut columns);
         let views = Views::of(&group, &candidates, randomness, first, |i| rows.position(first + i))?;
+        let ends = match (&lanes, group.columns()) {
+            (Some(lanes), Some(columns)) if count >= WORTH_LANES => {
+                let scale = views.sharpness(cut.scoring).scale;
+                order.begin(columns);
+                let rows = LaneRows { columns, max: &views.scans.max, scale: &scale, u: &views.u };
+                Some(lanes.ends(&rows, &mut order))
+            }
+            _ => None,
+        };
         for i in 0..count {
+            if let Some(size) = ends.as_ref().and_then(|ends| ends.size(i)) {
+                let size = if allow_empty { size } else { size.max(1) };
+                sets.labels.extend((0..size).map(|rank| order.label(rank, i) as i32));
+                sets.end_row(None);
+                continue;
+            }
             let row = group.rows[i];
             let view = views.view(i, row, &candidates);
             masses.forget();
