@@ -53,6 +53,9 @@ pub(crate) const WORTH_LANES: usize = 4;
 
 /// What the sums, the bounds and the definition's quanta may be off by, in units of Z: ten times and more.
 const ROUNDING: f64 = 1e-12;
+/// Most sets have no more labels than this.
+const SHORT: usize = 4;
+
 /// Beyond this, differences of thresholds and penalties would have roundings that are not covered.
 const LARGEST_THRESHOLD: f64 = 1e3;
 /// The same for the weight of SAPS.
@@ -140,14 +143,20 @@ impl<F: Float> LaneOrder<F> {
         self.rest.clear();
         self.rest.extend_from_slice(columns);
         self.logits.resize(columns.len(), Column([F::ZERO; GROUP]));
-        self.labels.resize(columns.len(), [0; GROUP]);
+        self.labels.resize(columns.len().max(SHORT), [0; GROUP]);
         self.found = 0;
     }
 
-    /// The label of a row at a rank counted from 0, which an end must have reached.
+    /// Adds the first labels of a row, as many as an end says, by rank.
     #[inline(always)]
-    pub(crate) fn label(&self, rank: usize, row: usize) -> u32 {
-        self.labels[rank][row]
+    pub(crate) fn add_labels(&self, row: usize, size: usize, labels: &mut Vec<i32>) {
+        if size <= SHORT {
+            // Written always, kept or cut off: how many it is cannot be foreseen.
+            labels.extend_from_slice(&each_lane!([0; SHORT], |rank| self.labels[rank][row] as i32));
+            labels.truncate(labels.len() - (SHORT - size));
+        } else {
+            labels.extend(self.labels[..size].iter().map(|of_rank| of_rank[row] as i32));
+        }
     }
 
     /// Finds the next rank of all rows: `-inf` where no possible label is left.
@@ -334,12 +343,14 @@ mod tests {
                     let mut expected = Vec::new();
                     cut.walk(&view, &mut masses, &mut top, |label, standing| {
                         assert!(matches!(standing, Standing::Within), "{lo} {hi} {label} {standing:?}");
-                        expected.push(label);
+                        expected.push(label as i32);
                     });
-                    let found: Vec<u32> = (0..size).map(|rank| order.label(rank, i)).collect();
+                    let mut found = vec![7];
+                    order.add_labels(i, size, &mut found);
+                    let expected: Vec<i32> = [7].into_iter().chain(expected).collect();
                     assert_eq!(found, expected, "thresholds {lo}, {hi}, row {:?}", rows[i]);
                     if let Some((first, _)) = top.get(0) {
-                        assert_eq!(order.label(0, i), first);
+                        assert_eq!(order.labels[0][i], first);
                     }
                 }
             }
