@@ -26,8 +26,8 @@ use crate::elementary::{exp, ln};
 use crate::float::Float;
 use crate::rows::{Column, GROUP};
 use crate::scoring::Score;
-use crate::simd::instances;
-use crate::sum::{deepest, each_lane};
+use crate::simd::{Level, instances, level};
+use crate::sum::{FEW_LABELS, deepest, each_lane};
 
 /// A cut that is made in lanes.
 #[derive(Clone, Debug)]
@@ -49,7 +49,7 @@ enum Share {
 }
 
 /// Fewer rows are quicker one by one.
-pub(crate) const WORTH_LANES: usize = 4;
+const WORTH_LANES: usize = 4;
 
 /// What the sums, the bounds and the definition's quanta may be off by, in units of Z: ten times and more.
 const ROUNDING: f64 = 1e-12;
@@ -64,8 +64,15 @@ const LARGEST_WEIGHT: f64 = 1e3;
 const NEAR_ZERO: f64 = 1e-9;
 
 impl LaneCut {
-    /// The same cut in lanes, where it can be made in them.
-    pub(crate) fn new(cut: &Cut<'_>, n_labels: usize) -> Option<Self> {
+    /// The same cut in lanes, where it can be made in them and that is quicker.
+    pub(crate) fn for_rows(cut: &Cut<'_>, n_rows: usize, n_labels: usize) -> Option<Self> {
+        // Without fused instructions every term is dear, and walking takes fewer of them.
+        let has_lanes = cfg!(not(target_arch = "x86_64")) || level() != Level::Scalar;
+        let is_worth = has_lanes && n_rows >= WORTH_LANES && n_labels <= FEW_LABELS;
+        if is_worth { Self::new(cut, n_labels) } else { None }
+    }
+
+    fn new(cut: &Cut<'_>, n_labels: usize) -> Option<Self> {
         let Cut { scoring, lo, hi, .. } = *cut;
         let is_moderate = |q: f64| q.abs() <= LARGEST_THRESHOLD || q == f64::NEG_INFINITY;
         if scoring.is_limit() || !is_moderate(lo) || !is_moderate(hi) {
@@ -202,6 +209,16 @@ const ALIVE: u32 = 1;
 const OPEN: u32 = 2;
 
 impl Ends {
+    /// A bit for each row that is open.
+    #[inline(always)]
+    pub(crate) fn open(&self) -> u32 {
+        let mut bits = 0;
+        for i in 0..GROUP {
+            bits |= u32::from(self.state[i] == OPEN) << i;
+        }
+        bits
+    }
+
     /// The size of a row's set; `None` for a row that is open.
     #[inline(always)]
     pub(crate) fn size(&self, row: usize) -> Option<usize> {

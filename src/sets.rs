@@ -8,12 +8,12 @@ use crate::error::Error;
 use crate::float::Float;
 use crate::group::Group;
 use crate::kernel::{Candidates, Views};
-use crate::lane_cut::{LaneCut, LaneOrder, LaneRows, WORTH_LANES};
+use crate::lane_cut::{LaneCut, LaneOrder, LaneRows};
 use crate::ranked_masses::RankedMasses;
 use crate::rows::Rows;
 use crate::scoring::Scoring;
 use crate::simd::instances;
-use crate::threads::{Plan, Size, map_parts, split_off};
+use crate::threads::{Plan, Size, map_parts};
 use crate::top_labels::TopLabels;
 use crate::uniform::Randomness;
 
@@ -44,9 +44,10 @@ pub fn predict_sets<F: Float, R: Rows<F>>(
         return Err(Error::argument("threshold", "a number", "nan"));
     }
     let cut = Cut::new(scoring, threshold, threshold, rows.n_labels());
+    let lanes = LaneCut::for_rows(&cut, rows.n_rows(), rows.n_labels());
     let size = Size::new(rows.n_rows(), rows.n_labels(), 2);
     Sets::of_blocks(rows.n_rows(), size, plan, |range, sets| {
-        sets_block::<F, R>(rows, &cut, allow_empty, randomness, range, sets)
+        sets_block::<F, R>(rows, &cut, lanes.as_ref(), allow_empty, randomness, range, sets)
     })
 }
 
@@ -72,7 +73,7 @@ impl Sets {
     ) -> Result<Self, Error> {
         let mut offsets = vec![0; n_rows + 1];
         let mut rest = &mut offsets[1..];
-        let part = |range: &Range<usize>| split_off(&mut rest, range.len());
+        let part = |range: &Range<usize>| rest.split_off_mut(..range.len()).unwrap_or_default();
         let mut blocks = map_parts(part, size, plan, |range, ends| {
             let mut block = SetBlock::new(ends);
             work(range, &mut block)?;
@@ -82,17 +83,19 @@ impl Sets {
             return Ok(Self { offsets, labels: std::mem::take(labels) });
         }
         let mut labels = vec![0; blocks.iter().map(Vec::len).sum()];
-        let (mut rest, mut rest_of_labels) = (&mut offsets[1..], labels.as_mut_slice());
+        let (mut rest, mut places) = (&mut offsets[1..], labels.as_mut_slice());
         let (mut before, mut blocks) = (0, blocks.into_iter());
         let part = |range: &Range<usize>| {
             let block = blocks.next().unwrap_or_default();
             let start = before;
             before += block.len() as i64;
-            let place = split_off(&mut rest_of_labels, block.len());
-            (start, split_off(&mut rest, range.len()), block, place)
+            let place = places.split_off_mut(..block.len()).unwrap_or_default();
+            (start, rest.split_off_mut(..range.len()).unwrap_or_default(), block, place)
         };
         map_parts(part, size, plan, |_, (start, ends, block, place)| {
-            ends.iter_mut().for_each(|end| *end += start);
+            for end in ends {
+                *end += start;
+            }
             place.copy_from_slice(&block);
             Ok(())
         })?;
@@ -127,13 +130,14 @@ impl<'a> SetBlock<'a> {
 }
 
 instances! {
-    fn sets_block<F: Float, R: Rows<F>>(rows: &R, cut: &Cut<'_>, allow_empty: bool, randomness: &Randomness<'_>, range: Range<usize>, sets: &mut SetBlock<'_>) -> Result<(), Error> = sets_rows::<F, R>;
+    fn sets_block<F: Float, R: Rows<F>>(rows: &R, cut: &Cut<'_>, lanes: Option<&LaneCut>, allow_empty: bool, randomness: &Randomness<'_>, range: Range<usize>, sets: &mut SetBlock<'_>) -> Result<(), Error> = sets_rows::<F, R>;
 }
 
 #[inline(always)]
 fn sets_rows<F: Float, R: Rows<F>>(
     rows: &R,
     cut: &Cut<'_>,
+    lanes: Option<&LaneCut>,
     allow_empty: bool,
     randomness: &Randomness<'_>,
     range: Range<usize>,
@@ -141,22 +145,19 @@ fn sets_rows<F: Float, R: Rows<F>>(
 ) -> Result<(), Error> {
     let candidates = Candidates::new(std::slice::from_ref(cut.scoring));
     let (mut top, mut masses) = (TopLabels::default(), RankedMasses::default());
-    let lanes = LaneCut::new(cut, rows.n_labels());
     let mut order = LaneOrder::default();
     let (mut scratch, mut columns) = (Vec::new(), Vec::new());
     for (first, count) in groups(rows, range) {
         let ahead = rows.ahead(first + count);
         let group = Group::new(rows.group(first, count, &mut scratch)?, count, ahead, &mut columns);
         let views = Views::of(&group, &candidates, randomness, first, |i| rows.position(first + i))?;
-        let ends = match (&lanes, group.columns()) {
-            (Some(lanes), Some(columns)) if count >= WORTH_LANES => {
-                let scale = views.sharpness(cut.scoring).scale;
-                order.begin(columns);
-                let rows = LaneRows { columns, max: &views.scans.max, scale: &scale, u: &views.u };
-                Some(lanes.ends(&rows, &mut order))
-            }
-            _ => None,
-        };
+        let mut ends = None;
+        if let (Some(lanes), Some(columns)) = (lanes, group.columns()) {
+            let scale = views.sharpness(cut.scoring).scale;
+            order.begin(columns);
+            let rows = LaneRows { columns, max: &views.scans.max, scale: &scale, u: &views.u };
+            ends = Some(lanes.ends(&rows, &mut order));
+        }
         for i in 0..count {
             if let Some(size) = ends.as_ref().and_then(|ends| ends.size(i)) {
                 let size = if allow_empty { size } else { size.max(1) };

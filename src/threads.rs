@@ -87,17 +87,11 @@ pub(crate) fn fill<T: Send>(
     let plane = size.n_rows * width;
     let mut rest: Vec<&mut [T]> = if plane == 0 { Vec::new() } else { out.chunks_exact_mut(plane).collect() };
     let parts = |range: &Range<usize>| -> Vec<&mut [T]> {
-        rest.iter_mut().map(|part| split_off(part, range.len() * width)).collect()
+        let count = range.len() * width;
+        rest.iter_mut().map(|part| part.split_off_mut(..count).unwrap_or_default()).collect()
     };
     map_parts(parts, size, plan, |range, mut parts| work(range, &mut parts))?;
     Ok(())
-}
-
-/// Takes the first `count` off a slice.
-pub(crate) fn split_off<'a, T>(rest: &mut &'a mut [T], count: usize) -> &'a mut [T] {
-    let (head, tail) = std::mem::take(rest).split_at_mut(count);
-    *rest = tail;
-    head
 }
 
 /// [`map_blocks`] with something of its own for each block, which `part` gives, in order.
