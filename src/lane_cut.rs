@@ -89,9 +89,9 @@ impl LaneCut {
             return None;
         }
         let bounds = (1..=n_labels).map(|rank| {
-            let (in_at, slack) = needed(scoring.score, rank, lo);
-            let (out_at, _) = needed(scoring.score, rank, hi);
-            (in_at + slack, out_at - slack)
+            let (in_at, in_slack) = needed(scoring.score, rank, lo);
+            let (out_at, out_slack) = needed(scoring.score, rank, hi);
+            (in_at + in_slack, out_at - out_slack)
         });
         Some(Self { share, bounds: bounds.collect() })
     }

@@ -63,8 +63,8 @@ impl Sets {
 
     /// The sets of all rows, block by block: `work` adds those of its rows, in order.
     ///
-    /// Offsets are written where they stay, counted within their block at first. Both that and the labels
-    /// are put in place by all threads: touching fresh memory costs as much as the sets of few labels.
+    /// Offsets are written where they stay, counted within their block at first. They are completed, and the
+    /// labels copied, by all threads: for ten labels a row, a quarter of the time went into page faults.
     pub(crate) fn of_blocks(
         n_rows: usize,
         size: Size,
