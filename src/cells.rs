@@ -19,9 +19,9 @@ use crate::pvalue::{p_value, smoothed_p_value};
 use crate::rows::Rows;
 use crate::scoring::{Scale, Scoring};
 use crate::selected::Survivor;
-use crate::sets::Sets;
+use crate::sets::{SetBlock, Sets};
 use crate::simd::instances;
-use crate::threads::{Plan, Size, fill, map_blocks};
+use crate::threads::{Plan, Size, fill};
 use crate::uniform::Randomness;
 
 /// What some labels or some rows are calibrated with.
@@ -249,14 +249,13 @@ pub fn predict_cell_sets<F: Float, R: Rows<F>>(
     randomness.check(rows.n_rows())?;
     partition.check(rows.n_labels())?;
     let size = Size::new(rows.n_rows(), rows.n_labels(), 8 * partition.scorings.len());
-    let blocks = map_blocks(size, plan, |range| {
-        sets_block::<F, R>(rows, cells, partition, allow_empty, randomness, range)
-    })?;
-    Ok(Sets::joined(blocks, rows.n_rows()))
+    Sets::of_blocks(rows.n_rows(), size, plan, |range, sets| {
+        sets_block::<F, R>(rows, cells, partition, allow_empty, randomness, range, sets)
+    })
 }
 
 instances! {
-    fn sets_block<F: Float, R: Rows<F>>(rows: &R, cells: &[Cell], partition: &Partition, allow_empty: bool, randomness: &Randomness<'_>, range: Range<usize>) -> Result<Sets, Error> = sets_rows::<F, R>;
+    fn sets_block<F: Float, R: Rows<F>>(rows: &R, cells: &[Cell], partition: &Partition, allow_empty: bool, randomness: &Randomness<'_>, range: Range<usize>, sets: &mut SetBlock<'_>) -> Result<(), Error> = sets_rows::<F, R>;
 }
 
 #[inline(always)]
@@ -267,8 +266,8 @@ fn sets_rows<F: Float, R: Rows<F>>(
     allow_empty: bool,
     randomness: &Randomness<'_>,
     range: Range<usize>,
-) -> Result<Sets, Error> {
-    let mut sets = Sets::with_room(range.len());
+    sets: &mut SetBlock<'_>,
+) -> Result<(), Error> {
     let candidates = Candidates::ordered(&partition.scorings, partition.order.clone());
     let mut vote = CellVote::default();
     let mut scratch = Vec::new();
@@ -285,7 +284,7 @@ fn sets_rows<F: Float, R: Rows<F>>(
             sets.end_row(if allow_empty { None } else { Some(vote.workspace.label(0)) });
         }
     }
-    Ok(sets)
+    Ok(())
 }
 
 /// The set of one row, added to `labels`; allocates nothing once `vote` has room.

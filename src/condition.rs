@@ -155,11 +155,12 @@ pub(crate) fn merged(parts: &[(Vec<usize>, Sets)], n_rows: usize) -> Sets {
             place[index] = (part, i);
         }
     }
-    let mut sets = Sets::with_room(n_rows);
-    sets.labels.reserve(parts.iter().map(|(_, part)| part.labels.len()).sum());
+    let mut offsets = Vec::with_capacity(n_rows + 1);
+    let mut labels = Vec::with_capacity(parts.iter().map(|(_, part)| part.labels.len()).sum());
+    offsets.push(0);
     for (part, i) in place {
-        sets.labels.extend_from_slice(parts[part].1.row(i));
-        sets.end_row(None);
+        labels.extend_from_slice(parts[part].1.row(i));
+        offsets.push(labels.len() as i64);
     }
-    sets
+    Sets { offsets, labels }
 }

@@ -9,6 +9,7 @@ use crate::error::Error;
 use crate::float::Float;
 use crate::group::Group;
 use crate::kernel::{Candidates, Views};
+use crate::lane_cut::{LaneCut, LaneOrder, LaneRows};
 use crate::ranked_masses::RankedMasses;
 use crate::rows::Rows;
 use crate::scoring::Scoring;
@@ -68,10 +69,11 @@ pub fn count_pairs<F: Float, R: Rows<F>>(
     let levels = brackets.len() / m;
     let listed = Candidates::new(candidates);
     // Candidates that share their sums side by side; each cut knows where its counts belong.
-    let cuts: Vec<(usize, Cut<'_>)> = (listed.order.iter())
+    let cuts: Vec<SlotCut<'_>> = (listed.order.iter())
         .flat_map(|&c| (c * levels..(c + 1) * levels).map(move |slot| (c, slot)))
         .map(|(c, slot)| {
-            (slot, Cut::new(&candidates[c], brackets[slot].lo, brackets[slot].hi, rows.n_labels()))
+            let cut = Cut::new(&candidates[c], brackets[slot].lo, brackets[slot].hi, rows.n_labels());
+            SlotCut { slot, cut, lanes: LaneCut::for_rows(&cut, rows.n_rows(), rows.n_labels()) }
         })
         .collect();
     // Added up block by block, in any order: they are integers, and the scores between are sorted.
@@ -89,7 +91,23 @@ pub fn count_pairs<F: Float, R: Rows<F>>(
     Ok(totals)
 }
 
+/// A cut, the same in lanes where it can be made in them, and where its counts belong.
+struct SlotCut<'a> {
+    slot: usize,
+    cut: Cut<'a>,
+    lanes: Option<LaneCut>,
+}
+
 impl PairCounts {
+    /// Adds a row with a set of `size` labels at `hi`, `within` of them up to `lo`.
+    #[inline(always)]
+    fn add_row(&mut self, within: u64, size: u64) {
+        self.at_lo += within;
+        self.at_hi += size;
+        self.singletons += u64::from(size == 1);
+        self.empty += u64::from(size == 0);
+    }
+
     fn add(&mut self, part: Self) {
         self.at_lo += part.at_lo;
         self.at_hi += part.at_hi;
@@ -100,32 +118,53 @@ impl PairCounts {
 }
 
 instances! {
-    fn count_block<F: Float, R: Rows<F>>(rows: &R, candidates: &Candidates<'_>, cuts: &[(usize, Cut<'_>)], keep: bool, randomness: &Randomness<'_>, range: Range<usize>) -> Result<Vec<PairCounts>, Error> = count_rows::<F, R>;
+    fn count_block<F: Float, R: Rows<F>>(rows: &R, candidates: &Candidates<'_>, cuts: &[SlotCut<'_>], keep: bool, randomness: &Randomness<'_>, range: Range<usize>) -> Result<Vec<PairCounts>, Error> = count_rows::<F, R>;
 }
 
 #[inline(always)]
 fn count_rows<F: Float, R: Rows<F>>(
     rows: &R,
     candidates: &Candidates<'_>,
-    cuts: &[(usize, Cut<'_>)],
+    cuts: &[SlotCut<'_>],
     keep: bool,
     randomness: &Randomness<'_>,
     range: Range<usize>,
 ) -> Result<Vec<PairCounts>, Error> {
     let mut counts = vec![PairCounts::default(); cuts.len()];
     let (mut top, mut masses) = (TopLabels::default(), RankedMasses::default());
+    let (mut order, mut open) = (LaneOrder::default(), Vec::new());
     let (mut scratch, mut columns) = (Vec::new(), Vec::new());
     for (first, count) in groups(rows, range) {
         let ahead = rows.ahead(first + count);
         let group = Group::new(rows.group(first, count, &mut scratch)?, count, ahead, &mut columns);
         let views = Views::of(&group, candidates, randomness, first, |i| rows.position(first + i))?;
-        for i in 0..count {
+        // What lanes leave open of each cut, a bit for each row.
+        open.clear();
+        open.resize(cuts.len(), u32::MAX);
+        if let Some(columns) = group.columns() {
+            order.begin(columns);
+            for (SlotCut { slot, cut, lanes }, open) in cuts.iter().zip(&mut open) {
+                let Some(lanes) = lanes else { continue };
+                let scale = views.sharpness(cut.scoring).scale;
+                let rows = LaneRows { columns, max: &views.scans.max, scale: &scale, u: &views.u };
+                let ends = lanes.ends(&rows, &mut order);
+                *open = ends.open();
+                for size in (0..count).filter_map(|i| ends.size(i)) {
+                    counts[*slot].add_row(size as u64, size as u64);
+                }
+            }
+        }
+        let any_open = open.iter().fold(0, |any, open| any | open);
+        for i in (0..count).filter(|i| any_open >> i & 1 == 1) {
             let row = group.rows[i];
             let view = views.view(i, row, candidates);
             // All cuts share one order, extended as far as the largest set needs.
             top.forget();
             masses.forget();
-            for (slot, cut) in cuts {
+            for (SlotCut { slot, cut, .. }, open) in cuts.iter().zip(&open) {
+                if open >> i & 1 == 0 {
+                    continue;
+                }
                 masses.take(&view, cut.scoring);
                 top.reach(row, view.scan.max, cut.floor(&view, &mut masses));
                 let counts = &mut counts[*slot];
@@ -138,10 +177,7 @@ fn count_rows<F: Float, R: Rows<F>>(
                         Standing::Between(_) => {}
                     }
                 });
-                counts.at_lo += within;
-                counts.at_hi += size;
-                counts.singletons += u64::from(size == 1);
-                counts.empty += u64::from(size == 0);
+                counts.add_row(within, size);
             }
         }
     }

@@ -105,6 +105,12 @@ impl<'a, F: Float> Group<'a, F> {
         !self.columns.is_empty()
     }
 
+    /// The rows transposed, where labels are few.
+    #[inline(always)]
+    pub(crate) fn columns(&self) -> Option<&'a [Column<F>]> {
+        self.is_transposed().then_some(self.columns)
+    }
+
     /// [`Scan::of`] for each row, with the sums behind entropy if it is asked for.
     #[inline(always)]
     pub(crate) fn scan(

@@ -283,9 +283,9 @@ fn softmax_term<F: Float>(max: f64, z: F, scale: f64, temperature: f64) -> f64 {
 /// What [`View::of`] gives for each row of a group, with scans, entropies and U taken together.
 #[derive(Debug)]
 pub(crate) struct Views<F> {
-    scans: Scans<F>,
+    pub(crate) scans: Scans<F>,
     entropies: [f64; GROUP],
-    u: [f64; GROUP],
+    pub(crate) u: [f64; GROUP],
 }
 
 impl<F: Float> Views<F> {
@@ -302,6 +302,12 @@ impl<F: Float> Views<F> {
         let entropies = if candidates.entropy { scans.entropies() } else { [0.0; GROUP] };
         let u = randomness.score_uniforms(first, group.count, &scans.words())?;
         Ok(Self { scans, entropies, u })
+    }
+
+    /// [`View::sharpness`] of each row.
+    #[inline(always)]
+    pub(crate) fn sharpness(&self, candidate: &Scoring) -> SharpnessLanes<F> {
+        SharpnessLanes::new(&candidate.reweight.weights(&self.entropies), candidate.temperature)
     }
 
     /// Row i of the group.

@@ -61,6 +61,7 @@ mod float;
 mod group;
 mod json;
 mod kernel;
+mod lane_cut;
 mod masses;
 mod predictor;
 mod predictor_batch;

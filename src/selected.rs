@@ -24,9 +24,9 @@ use crate::pvalue::p_value;
 use crate::ranked_masses::RankedMasses;
 use crate::rows::Rows;
 use crate::scoring::{Scale, Scoring};
-use crate::sets::Sets;
+use crate::sets::{SetBlock, Sets};
 use crate::simd::instances;
-use crate::threads::{Plan, Size, fill, map_blocks};
+use crate::threads::{Plan, Size, fill};
 use crate::top_labels::TopLabels;
 use crate::uniform::Randomness;
 
@@ -278,9 +278,9 @@ pub fn predict_selected_sets<F: Float, R: Rows<F>>(
     randomness.check(rows.n_rows())?;
     check(survivors)?;
     let size = Size::new(rows.n_rows(), rows.n_labels(), 2 * survivors.len());
-    let blocks =
-        map_blocks(size, plan, |range| sets_block::<F, R>(rows, survivors, allow_empty, randomness, range))?;
-    Ok(Sets::joined(blocks, rows.n_rows()))
+    Sets::of_blocks(rows.n_rows(), size, plan, |range, sets| {
+        sets_block::<F, R>(rows, survivors, allow_empty, randomness, range, sets)
+    })
 }
 
 fn cuts(survivors: &[Survivor], n_labels: usize) -> Vec<Cut<'_>> {
@@ -288,7 +288,7 @@ fn cuts(survivors: &[Survivor], n_labels: usize) -> Vec<Cut<'_>> {
 }
 
 instances! {
-    fn sets_block<F: Float, R: Rows<F>>(rows: &R, survivors: &[Survivor], allow_empty: bool, randomness: &Randomness<'_>, range: Range<usize>) -> Result<Sets, Error> = sets_rows::<F, R>;
+    fn sets_block<F: Float, R: Rows<F>>(rows: &R, survivors: &[Survivor], allow_empty: bool, randomness: &Randomness<'_>, range: Range<usize>, sets: &mut SetBlock<'_>) -> Result<(), Error> = sets_rows::<F, R>;
 }
 
 #[inline(always)]
@@ -298,8 +298,8 @@ fn sets_rows<F: Float, R: Rows<F>>(
     allow_empty: bool,
     randomness: &Randomness<'_>,
     range: Range<usize>,
-) -> Result<Sets, Error> {
-    let mut sets = Sets::with_room(range.len());
+    sets: &mut SetBlock<'_>,
+) -> Result<(), Error> {
     let list = scorings(survivors);
     let candidates = Candidates::new(&list);
     let cuts = cuts(survivors, rows.n_labels());
@@ -317,7 +317,7 @@ fn sets_rows<F: Float, R: Rows<F>>(
             sets.end_row(if allow_empty { None } else { vote.top.get(0).map(|first| first.0) });
         }
     }
-    Ok(sets)
+    Ok(())
 }
 
 /// Conformal p-values `(1 + #{S_i >= S(x, y)}) / (n + 1)` by the candidate that each label selects, `out` as

@@ -72,7 +72,7 @@ pub(crate) fn map_blocks<R: Send>(
     plan: &Plan<'_>,
     work: impl Fn(Range<usize>) -> Result<R, Error> + Sync,
 ) -> Result<Vec<R>, Error> {
-    run(size.blocks().map(|range| (range, ())), size, plan, |range, ()| work(range))
+    map_parts(|_| (), size, plan, |range, ()| work(range))
 }
 
 /// Fills `out`, laid out as planes times rows times `width`, block by block: `work` gets the rows and,
@@ -86,17 +86,26 @@ pub(crate) fn fill<T: Send>(
 ) -> Result<(), Error> {
     let plane = size.n_rows * width;
     let mut rest: Vec<&mut [T]> = if plane == 0 { Vec::new() } else { out.chunks_exact_mut(plane).collect() };
-    let tasks = size.blocks().map(|range| {
-        let parts = rest.iter_mut().map(|part| {
-            let (head, tail) = std::mem::take(part).split_at_mut(range.len() * width);
-            *part = tail;
-            head
-        });
-        let parts: Vec<&mut [T]> = parts.collect();
-        (range, parts)
-    });
-    run(tasks, size, plan, |range, mut parts: Vec<&mut [T]>| work(range, &mut parts))?;
+    let parts = |range: &Range<usize>| -> Vec<&mut [T]> {
+        let count = range.len() * width;
+        rest.iter_mut().map(|part| part.split_off_mut(..count).unwrap_or_default()).collect()
+    };
+    map_parts(parts, size, plan, |range, mut parts| work(range, &mut parts))?;
     Ok(())
+}
+
+/// [`map_blocks`] with something of its own for each block, which `part` gives, in order.
+pub(crate) fn map_parts<T: Send, R: Send>(
+    mut part: impl FnMut(&Range<usize>) -> T,
+    size: Size,
+    plan: &Plan<'_>,
+    work: impl Fn(Range<usize>, T) -> Result<R, Error> + Sync,
+) -> Result<Vec<R>, Error> {
+    let tasks = size.blocks().map(|range| {
+        let part = part(&range);
+        (range, part)
+    });
+    run(tasks, size, plan, work)
 }
 
 /// Runs the tasks in slices, each made when its slice begins, and collects their results.
