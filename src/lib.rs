@@ -62,6 +62,7 @@ mod group;
 mod json;
 mod kernel;
 mod masses;
+mod nucleus;
 mod predictor;
 #[doc(hidden)]
 pub mod probe;

@@ -5,12 +5,17 @@
 //! for a set of any fixed size. Where labels are few the first ones are found one by one.
 
 use crate::float::Float;
+use crate::nucleus::{Candidates, MOST_RANKED, Wanted};
 
 /// Labels by rank, sorted as far as asked for.
 #[derive(Debug, Default)]
 pub(crate) struct TopLabels<F: Float> {
     /// As long as the longest row; the first `taken` are in use.
     keys: Vec<F::Key>,
+    /// The labels by rank and their logits, as far as sorted.
+    ranked: Vec<u32>,
+    logits: Vec<F>,
+    candidates: Candidates,
     /// Working space: labels that are high enough.
     labels: Vec<u32>,
     taken: usize,
@@ -32,6 +37,11 @@ impl<F: Float> TopLabels<F> {
         self.keys.reserve(n_labels);
         self.labels.clear();
         self.labels.reserve(n_labels);
+        self.ranked.clear();
+        self.ranked.reserve(n_labels.max(MOST_RANKED));
+        self.logits.clear();
+        self.logits.reserve(n_labels.max(MOST_RANKED));
+        self.candidates.make_room(n_labels);
     }
 
     /// Forgets the last row.
@@ -52,6 +62,40 @@ impl<F: Float> TopLabels<F> {
         }
     }
 
+    /// Takes the labels of a row down to `floor` that may be in a set by mass; `false` where no vectors are at
+    /// hand for it.
+    #[inline(always)]
+    #[cfg(target_arch = "x86_64")]
+    pub(crate) fn take_by_mass(&mut self, row: &[f32], floor: f32, wanted: &Wanted) -> bool {
+        let candidates = &mut self.candidates;
+        if crate::simd::x86_64::take_by_mass(row, floor, wanted, candidates).is_none() {
+            return false;
+        }
+        let taken = candidates.taken;
+        self.forget_order(taken);
+        let Candidates { logits, labels, ranked_logits, ranked_labels, is_ranked, .. } = &self.candidates;
+        if *is_ranked {
+            self.ranked.extend_from_slice(&ranked_labels[..taken]);
+            self.logits.extend(ranked_logits[..taken].iter().map(|&z| F::from_f32(z)));
+            self.sorted = taken;
+            return true;
+        }
+        if self.keys.len() < taken {
+            self.keys.resize(row.len(), F::key(F::ZERO, 0));
+        }
+        for ((key, &z), &label) in self.keys[..taken].iter_mut().zip(logits).zip(labels) {
+            *key = F::key(F::from_f32(z), label);
+        }
+        true
+    }
+
+    fn forget_order(&mut self, taken: usize) {
+        self.taken = taken;
+        self.sorted = 0;
+        self.ranked.clear();
+        self.logits.clear();
+    }
+
     /// Takes the labels of a row whose logits are at least `floor` and possible.
     #[inline(always)]
     pub(crate) fn take(&mut self, row: &[F], floor: F) {
@@ -59,7 +103,6 @@ impl<F: Float> TopLabels<F> {
             self.keys.resize(row.len(), F::key(F::ZERO, 0));
         }
         let keys = &mut self.keys[..row.len()];
-        self.sorted = 0;
         // Most vectors of a long row have no label that is high enough.
         #[cfg(target_arch = "x86_64")]
         if row.len() > FEW_LABELS
@@ -72,7 +115,7 @@ impl<F: Float> TopLabels<F> {
                 for (key, &label) in keys.iter_mut().zip(&self.labels[..taken]) {
                     *key = F::key(row[label as usize], label);
                 }
-                self.taken = taken;
+                self.forget_order(taken);
                 return;
             }
         }
@@ -82,7 +125,7 @@ impl<F: Float> TopLabels<F> {
             keys[taken] = F::key(z, label as u32);
             taken += usize::from((z >= floor) & (z > F::NEG_INFINITY));
         }
-        self.taken = taken;
+        self.forget_order(taken);
     }
 
     /// The label of a rank counted from 0, and its logit.
@@ -94,7 +137,7 @@ impl<F: Float> TopLabels<F> {
             }
             self.extend();
         }
-        Some(F::from_key(self.keys[i]))
+        Some((self.ranked[i], self.logits[i]))
     }
 
     fn extend(&mut self) {
@@ -105,7 +148,7 @@ impl<F: Float> TopLabels<F> {
                 first = if rest[i] < rest[first] { i } else { first };
             }
             rest.swap(0, first);
-            self.sorted += 1;
+            self.keep_order(1);
             return;
         }
         let step = self.sorted.max(FIRST_SORTED).min(rest.len());
@@ -113,7 +156,29 @@ impl<F: Float> TopLabels<F> {
             rest.select_nth_unstable(step);
         }
         rest[..step].sort_unstable();
-        self.sorted += step;
+        self.keep_order(step);
+    }
+
+    /// Says that so many more keys are in order.
+    #[inline(always)]
+    fn keep_order(&mut self, more: usize) {
+        let keys = &self.keys[self.sorted..self.sorted + more];
+        self.ranked.extend(keys.iter().map(|&key| F::from_key(key).0));
+        self.logits.extend(keys.iter().map(|&key| F::from_key(key).1));
+        self.sorted += more;
+    }
+
+    /// The labels of the first ranks, which were sorted.
+    #[inline(always)]
+    pub(crate) fn labels(&self, count: usize) -> &[u32] {
+        &self.ranked[..count]
+    }
+
+    /// The logits from a rank on, counted from 0, as far as sorted but at least one; `None` after the last.
+    #[inline(always)]
+    pub(crate) fn ranked_from(&mut self, i: usize) -> Option<&[F]> {
+        self.get(i)?;
+        Some(&self.logits[i..])
     }
 }
 

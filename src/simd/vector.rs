@@ -50,6 +50,10 @@ pub(super) trait Vector: Copy {
     unsafe fn select(mask: Self::Mask, yes: Self, no: Self) -> Self;
     /// The first `count` lanes, and 0 in the others.
     unsafe fn keep(self, count: usize) -> Self;
+    /// Writes the lanes in which the mask is set side by side. As many values as lanes may be written.
+    unsafe fn compress(self, mask: Self::Mask, to: *mut f32);
+    /// The same of labels: lane i has label `start + i`.
+    unsafe fn compress_labels(mask: Self::Mask, start: u32, to: *mut u32);
     /// A bit for each lane, the first lowest.
     unsafe fn bits(mask: Self::Mask) -> u32;
     /// Lanes in which the mask is set.

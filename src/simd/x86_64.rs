@@ -5,7 +5,8 @@ use super::avx2::Avx2;
 use super::avx512::Avx512;
 use super::columns::{self, Each, Scanned, Split};
 use super::vector::{self, FEW_TERMS};
-use super::{Level, level};
+use super::{Level, level, nucleus};
+use crate::nucleus::{Candidates, Wanted};
 use crate::rows::{Column, GROUP};
 
 /// The sum of lanes that took `taken` values each, free of their anchors.
@@ -83,6 +84,14 @@ dispatched! {
 dispatched! {
     /// The labels that [`crate::top_labels`] takes of a float32 row.
     fn labels_at_least(row: &[f32], floor: f32, labels: &mut [u32]) -> usize = vector::labels_at_least;
+}
+dispatched! {
+    /// The labels of a float32 row that may be in a set by mass.
+    fn take_by_mass(row: &[f32], floor: f32, wanted: &Wanted, to: &mut Candidates) -> () = nucleus::take;
+}
+dispatched! {
+    /// How many float32 terms of ranked logits stay within a sum, and theirs.
+    fn leading(logits: &[f32], max: f32, scale: f32, limit: i128) -> (usize, i128) = nucleus::leading;
 }
 dispatched! {
     /// Writes rows side by side.
