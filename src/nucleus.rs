@@ -14,8 +14,6 @@ use crate::ranked_masses::RankedMasses;
 use crate::scoring::Score;
 use crate::top_labels::TopLabels;
 
-/// Up to this many labels are ranked by comparing each with all others.
-pub(crate) const MOST_RANKED: usize = 128;
 /// Up to this many terms are added in float32 lanes: 1024 roundings in each of 8 lanes are less than 6.2e-5.
 pub(crate) const MOST_SUMMED: usize = 8192;
 /// What covers those roundings, and that of the bound itself, relative to the total.
@@ -37,10 +35,11 @@ pub(crate) struct Candidates {
     pub(crate) logits: Vec<f32>,
     pub(crate) labels: Vec<u32>,
     pub(crate) terms: Vec<f32>,
+    pub(crate) spare: Vec<u32>,
     pub(crate) ranked_logits: Vec<f32>,
     pub(crate) ranked_labels: Vec<u32>,
     pub(crate) taken: usize,
-    /// Whether the last two are filled.
+    /// Whether the two before are filled.
     pub(crate) is_ranked: bool,
 }
 
@@ -52,8 +51,9 @@ impl Candidates {
             self.logits.resize(room, 0.0);
             self.labels.resize(room, 0);
             self.terms.resize(room, 0.0);
-            self.ranked_logits.resize(MOST_RANKED, 0.0);
-            self.ranked_labels.resize(MOST_RANKED, 0);
+            self.spare.resize(room, 0);
+            self.ranked_logits.resize(n_labels, 0.0);
+            self.ranked_labels.resize(n_labels, 0);
         }
     }
 }
@@ -88,7 +88,7 @@ impl Cut<'_> {
                 max: view.scan.max.to_f64() as f32,
                 scale: masses.sharpness.scale.to_f64() as f32,
             };
-            if top.take_by_mass(row, floor.to_f64() as f32, &wanted) {
+            if top.take_ranked(row, floor.to_f64() as f32, Some(&wanted)) {
                 return;
             }
         }

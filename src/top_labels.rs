@@ -5,7 +5,7 @@
 //! for a set of any fixed size. Where labels are few the first ones are found one by one.
 
 use crate::float::Float;
-use crate::nucleus::{Candidates, MOST_RANKED, Wanted};
+use crate::nucleus::{Candidates, Wanted};
 
 /// Labels by rank, sorted as far as asked for.
 #[derive(Debug, Default)]
@@ -16,8 +16,6 @@ pub(crate) struct TopLabels<F: Float> {
     ranked: Vec<u32>,
     logits: Vec<F>,
     candidates: Candidates,
-    /// Working space: labels that are high enough.
-    labels: Vec<u32>,
     taken: usize,
     sorted: usize,
     /// What was taken of the row, when it is asked about several times.
@@ -35,12 +33,10 @@ impl<F: Float> TopLabels<F> {
     pub(crate) fn reserve(&mut self, n_labels: usize) {
         self.keys.clear();
         self.keys.reserve(n_labels);
-        self.labels.clear();
-        self.labels.reserve(n_labels);
         self.ranked.clear();
-        self.ranked.reserve(n_labels.max(MOST_RANKED));
+        self.ranked.reserve(n_labels);
         self.logits.clear();
-        self.logits.reserve(n_labels.max(MOST_RANKED));
+        self.logits.reserve(n_labels);
         self.candidates.make_room(n_labels);
     }
 
@@ -62,13 +58,13 @@ impl<F: Float> TopLabels<F> {
         }
     }
 
-    /// Takes the labels of a row down to `floor` that may be in a set by mass; `false` where no vectors are at
-    /// hand for it.
+    /// Takes the labels of a row down to `floor`, or those among them that hold a mass, in vectors; `false` where
+    /// there are none for it.
     #[inline(always)]
     #[cfg(target_arch = "x86_64")]
-    pub(crate) fn take_by_mass(&mut self, row: &[f32], floor: f32, wanted: &Wanted) -> bool {
+    pub(crate) fn take_ranked(&mut self, row: &[f32], floor: f32, wanted: Option<&Wanted>) -> bool {
         let candidates = &mut self.candidates;
-        if crate::simd::x86_64::take_by_mass(row, floor, wanted, candidates).is_none() {
+        if crate::simd::x86_64::take_ranked(row, floor, wanted, candidates).is_none() {
             return false;
         }
         let taken = candidates.taken;
@@ -99,26 +95,17 @@ impl<F: Float> TopLabels<F> {
     /// Takes the labels of a row whose logits are at least `floor` and possible.
     #[inline(always)]
     pub(crate) fn take(&mut self, row: &[F], floor: F) {
+        #[cfg(target_arch = "x86_64")]
+        if row.len() > FEW_LABELS
+            && let Some(narrow) = F::as_f32(row)
+            && self.take_ranked(narrow, (floor.to_f64() as f32).larger(f32::MIN), None)
+        {
+            return;
+        }
         if self.keys.len() < row.len() {
             self.keys.resize(row.len(), F::key(F::ZERO, 0));
         }
         let keys = &mut self.keys[..row.len()];
-        // Most vectors of a long row have no label that is high enough.
-        #[cfg(target_arch = "x86_64")]
-        if row.len() > FEW_LABELS
-            && floor > F::NEG_INFINITY
-            && let Some(narrow) = F::as_f32(row)
-        {
-            self.labels.resize(row.len(), 0);
-            let floor = floor.to_f64() as f32;
-            if let Some(taken) = crate::simd::x86_64::labels_at_least(narrow, floor, &mut self.labels) {
-                for (key, &label) in keys.iter_mut().zip(&self.labels[..taken]) {
-                    *key = F::key(row[label as usize], label);
-                }
-                self.forget_order(taken);
-                return;
-            }
-        }
         let mut taken = 0;
         // Written always, kept or written over: a branch would be wrong too often to be worth it.
         for (label, &z) in row.iter().enumerate() {

@@ -3,35 +3,42 @@
 #![allow(unsafe_code, reason = "vector loads and stores, and instructions of detected features")]
 
 use super::vector::{Vector, depth, exp2};
-use crate::nucleus::{Candidates, MOST_RANKED, MOST_SUMMED, Wanted};
+use crate::nucleus::{Candidates, MOST_SUMMED, Wanted};
 use crate::sum::deepest;
 
 /// Each pass over the labels tries three thresholds at once: 1/64 of the range is left after three passes. One
 /// more costs what it saves.
 const PASSES: usize = 3;
 
-/// Takes the labels with logits of at least `floor`, of those the first that hold the mass `wanted` and a few
-/// more, and ranks them. `floor` and the maximum are finite.
+/// Labels that are ranked by comparing each with all others.
+const MOST_COMPARED: usize = 64;
+/// Parts that wait for their turn, and how often a label is moved on average: more than twice what rows in no
+/// particular order need.
+const MOST_WAITING: usize = 48;
+const MOST_ROUNDS: usize = 48;
+
+/// Takes the labels with logits of at least `floor`, which is finite, of those the first that hold the mass
+/// `wanted` and a few more, and ranks them.
 ///
 /// # Safety
 /// The instruction set of V must be available.
 #[inline(always)]
-pub(super) unsafe fn take<V: Vector>(row: &[f32], floor: f32, wanted: &Wanted, to: &mut Candidates) {
+pub(super) unsafe fn take<V: Vector>(row: &[f32], floor: f32, wanted: Option<&Wanted>, to: &mut Candidates) {
     to.make_room(row.len());
     // SAFETY: make_room leaves room for the row and a vector more; the caller vouches for the instruction set.
     unsafe {
         let mut taken = gather::<V>(row, floor, to);
-        if taken > 2 * V::LANES && taken <= MOST_SUMMED {
+        if let Some(wanted) = wanted
+            && taken > 2 * V::LANES
+            && taken <= MOST_SUMMED
+        {
             let threshold = threshold::<V>(floor, taken, wanted, to);
             if threshold > floor {
                 taken = keep::<V>(threshold, taken, to);
             }
         }
         to.taken = taken;
-        to.is_ranked = taken <= MOST_RANKED;
-        if to.is_ranked {
-            rank::<V>(taken, to);
-        }
+        to.is_ranked = rank::<V>(taken, to);
     }
 }
 
@@ -78,7 +85,8 @@ unsafe fn threshold<V: Vector>(floor: f32, taken: usize, wanted: &Wanted, to: &m
         for _ in 0..PASSES {
             let step = 0.25 * (high - low);
             let tried = [low + step, low + 2.0 * step, high - step];
-            let (at, mut sums) = (tried.map(|t| V::splat(t)), [zero; 3]);
+            let at = [V::splat(tried[0]), V::splat(tried[1]), V::splat(tried[2])];
+            let mut sums = [zero; 3];
             for i in 0..vectors {
                 let z = V::load(logits.add(i * V::LANES));
                 let e = V::load(terms.add(i * V::LANES));
@@ -86,12 +94,14 @@ unsafe fn threshold<V: Vector>(floor: f32, taken: usize, wanted: &Wanted, to: &m
                     sums[j] = sums[j].add(V::select(z.greater_or_equal(at[j]), e, zero));
                 }
             }
-            let has = sums.map(|sum| across(sum) >= wanted.mass);
-            (low, high) = match has {
-                [_, _, true] => (tried[2], high),
-                [_, true, _] => (tried[1], tried[2]),
-                [true, ..] => (tried[0], tried[1]),
-                _ => (low, tried[0]),
+            (low, high) = if across(sums[2]) >= wanted.mass {
+                (tried[2], high)
+            } else if across(sums[1]) >= wanted.mass {
+                (tried[1], tried[2])
+            } else if across(sums[0]) >= wanted.mass {
+                (tried[0], tried[1])
+            } else {
+                (low, tried[0])
             };
         }
         // Logits further apart than the type can say leave no threshold behind.
@@ -136,31 +146,132 @@ unsafe fn keep<V: Vector>(threshold: f32, taken: usize, to: &mut Candidates) -> 
     kept
 }
 
-/// Puts few labels into the order of their ranks: each is compared with all others, without a branch, which
-/// for so few is several times faster than sorting them.
+/// Puts labels into the order of their ranks; `false` where logits are laid out to make that slow.
+///
+/// A quicksort whose parts keep the order of labels, so that equal logits stay as they rank, down to parts in
+/// which each label is compared with all others: without a branch that depends on a logit.
 #[inline(always)]
-unsafe fn rank<V: Vector>(taken: usize, to: &mut Candidates) {
-    let vectors = taken.div_ceil(V::LANES);
-    let logits = to.logits.as_ptr();
-    for j in 0..taken {
+unsafe fn rank<V: Vector>(taken: usize, to: &mut Candidates) -> bool {
+    let mut waiting = [(0, 0); MOST_WAITING];
+    waiting[0] = (0, taken);
+    let (mut parts, mut work) = (1, 0);
+    while parts > 0 {
+        parts -= 1;
+        let (start, count) = waiting[parts];
+        // SAFETY: parts lie inside what was taken, after which there is room for a vector. What comes after a
+        // part was ranked before it, and may be written over.
+        unsafe {
+            V::splat(f32::NEG_INFINITY).store(to.logits.as_mut_ptr().add(start + count));
+            if count <= MOST_COMPARED {
+                compare::<V>(start, count, to);
+                continue;
+            }
+            work += count;
+            if work > MOST_ROUNDS * taken || parts + 2 > MOST_WAITING {
+                return false;
+            }
+            let pivot = middle(&to.logits[start..start + count]);
+            let mut higher = split::<V, true>(start, count, pivot, to);
+            if higher == count {
+                // The pivot is the smallest: labels with its logit are in order.
+                higher = split::<V, false>(start, count, pivot, to);
+                let (from, end) = (start + higher, start + count);
+                to.ranked_logits[from..end].copy_from_slice(&to.logits[from..end]);
+                to.ranked_labels[from..end].copy_from_slice(&to.labels[from..end]);
+                waiting[parts] = (start, higher);
+                parts += 1;
+            } else {
+                waiting[parts] = (start, higher);
+                waiting[parts + 1] = (start + higher, count - higher);
+                parts += 2;
+            }
+        }
+    }
+    true
+}
+
+/// The middle one of five of the logits.
+#[inline(always)]
+fn middle(logits: &[f32]) -> f32 {
+    let step = logits.len() / 5;
+    let mut some = [0.0; 5];
+    for i in 0..5 {
+        some[i] = logits[step / 2 + i * step];
+    }
+    // Selected by exchanges, each of which is two instructions.
+    for (i, j) in [(0, 1), (3, 4), (0, 3), (1, 4), (1, 2), (2, 3), (1, 2)] {
+        let (a, b): (f32, f32) = (some[i], some[j]);
+        some[i] = if a < b { a } else { b };
+        some[j] = if a < b { b } else { a };
+    }
+    some[2]
+}
+
+/// Moves labels that are at least the pivot (`EQUAL`), or above it, before the others, both in their order; how
+/// many they are. The part has a vector of `-inf` after it.
+#[inline(always)]
+unsafe fn split<V: Vector, const EQUAL: bool>(
+    start: usize,
+    count: usize,
+    pivot: f32,
+    to: &mut Candidates,
+) -> usize {
+    // SAFETY: as in [`keep`]; the lower ones go where nothing is, and from there after the higher ones. Labels
+    // are moved as patterns.
+    unsafe {
+        let (logits, labels) =
+            (to.logits.as_mut_ptr().add(start), to.labels.as_mut_ptr().add(start).cast::<f32>());
+        let (lower_logits, lower_labels) = (to.terms.as_mut_ptr(), to.spare.as_mut_ptr().cast::<f32>());
+        let pivot = V::splat(pivot);
+        let (mut higher, mut lower) = (0, 0);
+        for i in (0..count).step_by(V::LANES) {
+            let (z, label) = (V::load(logits.add(i)), V::load(labels.add(i)));
+            let (high, low) = if EQUAL {
+                (z.greater_or_equal(pivot), pivot.greater(z))
+            } else {
+                (z.greater(pivot), pivot.greater_or_equal(z))
+            };
+            z.compress(high, logits.add(higher));
+            label.compress(high, labels.add(higher));
+            z.compress(low, lower_logits.add(lower));
+            label.compress(low, lower_labels.add(lower));
+            let moved = V::count(high) as usize;
+            higher += moved;
+            // The filling is behind all others.
+            lower += V::LANES.min(count - i) - moved;
+        }
+        for i in (0..lower).step_by(V::LANES) {
+            V::load(lower_logits.add(i)).store(logits.add(higher + i));
+            V::load(lower_labels.add(i)).store(labels.add(higher + i));
+        }
+        higher
+    }
+}
+
+/// Ranks a part by comparing each label with all others. The part has a vector of `-inf` after it.
+#[inline(always)]
+unsafe fn compare<V: Vector>(start: usize, count: usize, to: &mut Candidates) {
+    let vectors = count.div_ceil(V::LANES);
+    for j in 0..count {
         let (own, within) = (j / V::LANES, j % V::LANES);
-        // SAFETY: there is room for what was taken and a vector more, and the last vector is filled with -inf.
+        // SAFETY: the vectors reach at most a vector beyond the part.
         let before = unsafe {
+            let logits = to.logits.as_ptr().add(start);
             let z = V::splat(*logits.add(j));
-            let at = |i: usize| V::load(logits.add(i * V::LANES));
             let mut before = 0;
             for i in 0..own {
-                before += V::count(at(i).greater_or_equal(z));
+                before += V::count(V::load(logits.add(i * V::LANES)).greater_or_equal(z));
             }
-            let lower = V::bits(at(own).greater_or_equal(z)) & ((1 << within) - 1);
-            before += (V::bits(at(own).greater(z)) | lower).count_ones();
+            let same = V::load(logits.add(own * V::LANES));
+            let lower = V::bits(same.greater_or_equal(z)) & ((1 << within) - 1);
+            before += (V::bits(same.greater(z)) | lower).count_ones();
             for i in own + 1..vectors {
-                before += V::count(at(i).greater(z));
+                before += V::count(V::load(logits.add(i * V::LANES)).greater(z));
             }
             before as usize
         };
-        to.ranked_logits[before] = to.logits[j];
-        to.ranked_labels[before] = to.labels[j];
+        to.ranked_logits[start + before] = to.logits[start + j];
+        to.ranked_labels[start + before] = to.labels[start + j];
     }
 }
 

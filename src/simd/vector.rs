@@ -388,23 +388,3 @@ pub(super) unsafe fn scan<V: Vector>(row: &[f32]) -> (f32, f32, u32, bool) {
         (max.first(), second.first(), bits, poisoned)
     }
 }
-
-/// The labels whose logits are at least `floor`, which is finite, written to `labels`; how many there are.
-///
-/// # Safety
-/// The instruction set of V must be available.
-#[inline(always)]
-pub(super) unsafe fn labels_at_least<V: Vector>(row: &[f32], floor: f32, labels: &mut [u32]) -> usize {
-    let vectors = Vectors { row };
-    let mut taken = 0;
-    for i in 0..vectors.count::<V>() {
-        // SAFETY: as the caller vouches.
-        let mut wanted = unsafe { V::bits(vectors.get::<V>(i).greater_or_equal(V::splat(floor))) };
-        while wanted != 0 {
-            labels[taken] = (i * V::LANES) as u32 + wanted.trailing_zeros();
-            taken += 1;
-            wanted &= wanted - 1;
-        }
-    }
-    taken
-}

@@ -82,12 +82,8 @@ dispatched! {
     fn few_terms(row: &[f32], shift: f32, scale: f32) -> ([f32; FEW_TERMS], i128) = vector::few_terms;
 }
 dispatched! {
-    /// The labels that [`crate::top_labels`] takes of a float32 row.
-    fn labels_at_least(row: &[f32], floor: f32, labels: &mut [u32]) -> usize = vector::labels_at_least;
-}
-dispatched! {
-    /// The labels of a float32 row that may be in a set by mass.
-    fn take_by_mass(row: &[f32], floor: f32, wanted: &Wanted, to: &mut Candidates) -> () = nucleus::take;
+    /// Labels of a float32 row from a logit on, or those among them that hold a mass, by rank.
+    fn take_ranked(row: &[f32], floor: f32, wanted: Option<&Wanted>, to: &mut Candidates) -> () = nucleus::take;
 }
 dispatched! {
     /// How many float32 terms of ranked logits stay within a sum, and theirs.
@@ -193,13 +189,6 @@ mod tests {
                 // SAFETY: the vector is available, as just asked.
                 let found = unsafe { vector::scan::<V>(&row) };
                 assert_eq!(found, (scan.max, scan.second, scan.bits, poisoned));
-                for floor in [f32::MIN, 0.0] {
-                    let mut labels = vec![0; row.len()];
-                    // SAFETY: the vector is available, as just asked.
-                    let taken = unsafe { vector::labels_at_least::<V>(&row, floor, &mut labels) };
-                    let expected: Vec<u32> = (0..row.len() as u32).filter(|&i| row[i as usize] >= floor).collect();
-                    assert_eq!(labels[..taken], expected);
-                }
             });
         }
 
