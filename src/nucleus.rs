@@ -29,18 +29,45 @@ pub(crate) struct Wanted {
     pub(crate) scale: f32,
 }
 
+/// Parts of what was taken that may wait to be ranked, and how often a label may be moved on average: more than
+/// twice what rows in no particular order need.
+const MOST_WAITING: usize = 48;
+const MOST_ROUNDS: usize = 48;
+
 /// Labels of a row that may be in its set, with room for a vector beyond the row.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Candidates {
     pub(crate) logits: Vec<f32>,
     pub(crate) labels: Vec<u32>,
     pub(crate) terms: Vec<f32>,
     pub(crate) spare: Vec<u32>,
+    /// By rank, the first `ranked` of them.
     pub(crate) ranked_logits: Vec<f32>,
     pub(crate) ranked_labels: Vec<u32>,
     pub(crate) taken: usize,
-    /// Whether the two before are filled.
-    pub(crate) is_ranked: bool,
+    pub(crate) ranked: usize,
+    /// Parts, as their starts and lengths, whose labels rank before those of the parts below them.
+    waiting: [(usize, usize); MOST_WAITING],
+    parts: usize,
+    moved: usize,
+}
+
+impl Default for Candidates {
+    fn default() -> Self {
+        Self {
+            logits: Vec::new(),
+            labels: Vec::new(),
+            terms: Vec::new(),
+            spare: Vec::new(),
+            ranked_logits: Vec::new(),
+            ranked_labels: Vec::new(),
+            taken: 0,
+            ranked: 0,
+            waiting: [(0, 0); MOST_WAITING],
+            parts: 0,
+            moved: 0,
+        }
+    }
 }
 
 impl Candidates {
@@ -55,6 +82,31 @@ impl Candidates {
             self.ranked_logits.resize(n_labels, 0.0);
             self.ranked_labels.resize(n_labels, 0);
         }
+    }
+
+    /// Says that so many labels were taken, none of them ranked.
+    pub(crate) fn begin(&mut self, taken: usize) {
+        (self.taken, self.ranked, self.moved) = (taken, 0, 0);
+        self.parts = 1;
+        self.waiting[0] = (0, taken);
+    }
+
+    /// The part whose labels rank next.
+    pub(crate) fn next_part(&mut self) -> Option<(usize, usize)> {
+        self.parts = self.parts.checked_sub(1)?;
+        Some(self.waiting[self.parts])
+    }
+
+    /// Says that a part was split, after its first labels; `false` where the limits are met.
+    pub(crate) fn wait(&mut self, start: usize, higher: usize, count: usize) -> bool {
+        self.moved += count;
+        if self.parts + 2 > MOST_WAITING || self.moved > MOST_ROUNDS * self.taken {
+            return false;
+        }
+        self.waiting[self.parts] = (start + higher, count - higher);
+        self.waiting[self.parts + 1] = (start, higher);
+        self.parts += 2;
+        true
     }
 }
 
@@ -88,7 +140,7 @@ impl Cut<'_> {
                 max: view.scan.max.to_f64() as f32,
                 scale: masses.sharpness.scale.to_f64() as f32,
             };
-            if top.take_ranked(row, floor.to_f64() as f32, Some(&wanted)) {
+            if top.take_in_vectors(row, floor.to_f64() as f32, Some(&wanted)) {
                 return;
             }
         }

@@ -16,6 +16,8 @@ pub(crate) struct TopLabels<F: Float> {
     ranked: Vec<u32>,
     logits: Vec<F>,
     candidates: Candidates,
+    /// Whether the labels are there, and not among the keys.
+    is_in_vectors: bool,
     taken: usize,
     sorted: usize,
     /// What was taken of the row, when it is asked about several times.
@@ -62,32 +64,40 @@ impl<F: Float> TopLabels<F> {
     /// there are none for it.
     #[inline(always)]
     #[cfg(target_arch = "x86_64")]
-    pub(crate) fn take_ranked(&mut self, row: &[f32], floor: f32, wanted: Option<&Wanted>) -> bool {
+    pub(crate) fn take_in_vectors(&mut self, row: &[f32], floor: f32, wanted: Option<&Wanted>) -> bool {
         let candidates = &mut self.candidates;
-        if crate::simd::x86_64::take_ranked(row, floor, wanted, candidates).is_none() {
+        if crate::simd::x86_64::take_labels(row, floor, wanted, candidates).is_none() {
             return false;
         }
         let taken = candidates.taken;
         self.forget_order(taken);
-        let Candidates { logits, labels, ranked_logits, ranked_labels, is_ranked, .. } = &self.candidates;
-        if *is_ranked {
-            self.ranked.extend_from_slice(&ranked_labels[..taken]);
-            self.logits.extend(ranked_logits[..taken].iter().map(|&z| F::from_f32(z)));
-            self.sorted = taken;
-            return true;
-        }
-        if self.keys.len() < taken {
-            self.keys.resize(row.len(), F::key(F::ZERO, 0));
-        }
-        for ((key, &z), &label) in self.keys[..taken].iter_mut().zip(logits).zip(labels) {
-            *key = F::key(F::from_f32(z), label);
-        }
+        self.is_in_vectors = true;
         true
+    }
+
+    /// Ranks more of what was taken in vectors, or turns the rest into keys.
+    #[cfg(target_arch = "x86_64")]
+    fn extend_in_vectors(&mut self) {
+        let done = self.sorted;
+        if crate::simd::x86_64::rank_labels(&mut self.candidates) == Some(true) {
+            let Candidates { ranked, ranked_logits, ranked_labels, .. } = &self.candidates;
+            self.ranked.extend_from_slice(&ranked_labels[done..*ranked]);
+            self.logits.extend(ranked_logits[done..*ranked].iter().map(|&z| F::from_f32(z)));
+            self.sorted = *ranked;
+            return;
+        }
+        self.is_in_vectors = false;
+        self.keys.resize(self.keys.len().max(self.taken), F::key(F::ZERO, 0));
+        let Candidates { logits, labels, .. } = &self.candidates;
+        for i in done..self.taken {
+            self.keys[i] = F::key(F::from_f32(logits[i]), labels[i]);
+        }
     }
 
     fn forget_order(&mut self, taken: usize) {
         self.taken = taken;
         self.sorted = 0;
+        self.is_in_vectors = false;
         self.ranked.clear();
         self.logits.clear();
     }
@@ -98,7 +108,7 @@ impl<F: Float> TopLabels<F> {
         #[cfg(target_arch = "x86_64")]
         if row.len() > FEW_LABELS
             && let Some(narrow) = F::as_f32(row)
-            && self.take_ranked(narrow, (floor.to_f64() as f32).larger(f32::MIN), None)
+            && self.take_in_vectors(narrow, (floor.to_f64() as f32).larger(f32::MIN), None)
         {
             return;
         }
@@ -128,6 +138,10 @@ impl<F: Float> TopLabels<F> {
     }
 
     fn extend(&mut self) {
+        #[cfg(target_arch = "x86_64")]
+        if self.is_in_vectors {
+            return self.extend_in_vectors();
+        }
         let rest = &mut self.keys[self.sorted..self.taken];
         if self.sorted < ONE_BY_ONE && rest.len() <= FEW_LABELS {
             let mut first = 0;

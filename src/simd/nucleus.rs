@@ -12,13 +12,9 @@ const PASSES: usize = 3;
 
 /// Labels that are ranked by comparing each with all others.
 const MOST_COMPARED: usize = 64;
-/// Parts that wait for their turn, and how often a label is moved on average: more than twice what rows in no
-/// particular order need.
-const MOST_WAITING: usize = 48;
-const MOST_ROUNDS: usize = 48;
 
 /// Takes the labels with logits of at least `floor`, which is finite, of those the first that hold the mass
-/// `wanted` and a few more, and ranks them.
+/// `wanted` and a few more, to be ranked.
 ///
 /// # Safety
 /// The instruction set of V must be available.
@@ -37,8 +33,7 @@ pub(super) unsafe fn take<V: Vector>(row: &[f32], floor: f32, wanted: Option<&Wa
                 taken = keep::<V>(threshold, taken, to);
             }
         }
-        to.taken = taken;
-        to.is_ranked = rank::<V>(taken, to);
+        to.begin(taken);
     }
 }
 
@@ -146,44 +141,47 @@ unsafe fn keep<V: Vector>(threshold: f32, taken: usize, to: &mut Candidates) -> 
     kept
 }
 
-/// Puts labels into the order of their ranks; `false` where logits are laid out to make that slow.
+/// Puts the next labels into the order of their ranks, at least one if there are more; `false` where logits are
+/// laid out to make that slow.
 ///
 /// A quicksort whose parts keep the order of labels, so that equal logits stay as they rank, down to parts in
 /// which each label is compared with all others: without a branch that depends on a logit.
+///
+/// # Safety
+/// The instruction set of V must be available.
 #[inline(always)]
-unsafe fn rank<V: Vector>(taken: usize, to: &mut Candidates) -> bool {
-    let mut waiting = [(0, 0); MOST_WAITING];
-    waiting[0] = (0, taken);
-    let (mut parts, mut work) = (1, 0);
-    while parts > 0 {
-        parts -= 1;
-        let (start, count) = waiting[parts];
-        // SAFETY: parts lie inside what was taken, after which there is room for a vector. What comes after a
-        // part was ranked before it, and may be written over.
+pub(super) unsafe fn rank<V: Vector>(to: &mut Candidates) -> bool {
+    while let Some((start, count)) = to.next_part() {
+        // SAFETY: parts lie inside what was taken, after which there is room for a vector.
         unsafe {
-            V::splat(f32::NEG_INFINITY).store(to.logits.as_mut_ptr().add(start + count));
+            let (logits, labels) = (to.logits.as_mut_ptr(), to.labels.as_mut_ptr().cast::<f32>());
+            let (after, labels_after) = (logits.add(start + count), labels.add(start + count));
+            let (kept, kept_labels) = (V::load(after), V::load(labels_after));
+            V::splat(f32::NEG_INFINITY).store(after);
             if count <= MOST_COMPARED {
                 compare::<V>(start, count, to);
-                continue;
-            }
-            work += count;
-            if work > MOST_ROUNDS * taken || parts + 2 > MOST_WAITING {
-                return false;
+                kept.store(after);
+                to.ranked = start + count;
+                return true;
             }
             let pivot = middle(&to.logits[start..start + count]);
             let mut higher = split::<V, true>(start, count, pivot, to);
-            if higher == count {
+            let all = higher == count;
+            if all {
                 // The pivot is the smallest: labels with its logit are in order.
+                V::splat(f32::NEG_INFINITY).store(after);
                 higher = split::<V, false>(start, count, pivot, to);
-                let (from, end) = (start + higher, start + count);
-                to.ranked_logits[from..end].copy_from_slice(&to.logits[from..end]);
-                to.ranked_labels[from..end].copy_from_slice(&to.labels[from..end]);
-                waiting[parts] = (start, higher);
-                parts += 1;
-            } else {
-                waiting[parts] = (start, higher);
-                waiting[parts + 1] = (start + higher, count - higher);
-                parts += 2;
+            }
+            kept.store(after);
+            kept_labels.store(labels_after);
+            if higher == 0 {
+                to.ranked_logits[start..start + count].copy_from_slice(&to.logits[start..start + count]);
+                to.ranked_labels[start..start + count].copy_from_slice(&to.labels[start..start + count]);
+                to.ranked = start + count;
+                return true;
+            }
+            if !to.wait(start, higher, count) {
+                return false;
             }
         }
     }

@@ -82,8 +82,12 @@ dispatched! {
     fn few_terms(row: &[f32], shift: f32, scale: f32) -> ([f32; FEW_TERMS], i128) = vector::few_terms;
 }
 dispatched! {
-    /// Labels of a float32 row from a logit on, or those among them that hold a mass, by rank.
-    fn take_ranked(row: &[f32], floor: f32, wanted: Option<&Wanted>, to: &mut Candidates) -> () = nucleus::take;
+    /// Labels of a float32 row from a logit on, or those among them that hold a mass.
+    fn take_labels(row: &[f32], floor: f32, wanted: Option<&Wanted>, to: &mut Candidates) -> () = nucleus::take;
+}
+dispatched! {
+    /// Ranks more of these labels.
+    fn rank_labels(to: &mut Candidates) -> bool = nucleus::rank;
 }
 dispatched! {
     /// How many float32 terms of ranked logits stay within a sum, and theirs.
