@@ -437,6 +437,24 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 1 } else { 60 }))]
+        #[test]
+        fn sets_of_many_labels_are_those_of_the_definition(
+            mut row in prop::collection::vec(logit(), 65..600),
+            u in prop_oneof![0.0_f64..1.0, Just(0.0), Just(1.0)],
+            power in prop_oneof![Just(0.0), Just(1.0)],
+            log_t in -4.0_f64..6.0,
+            pick in 0_usize..600,
+        ) {
+            row.push(0.25);
+            let narrow: Vec<f32> = row.iter().map(|&z| z as f32).collect();
+            let scoring = Scoring::new(Score::Aps, Reweight::new(power, power).unwrap(), log_t.exp2()).unwrap();
+            check(&narrow, &scoring, u, pick);
+            check(&row, &scoring, u, pick);
+        }
+    }
+
+    proptest! {
         #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 1 } else { 400 }))]
         #[test]
         fn sets_are_those_of_the_definition(

@@ -187,6 +187,27 @@ impl<F: Float> TopLabels<F> {
 mod tests {
     use super::*;
 
+    /// Every pivot of the vectors is among the largest logits that are left, so that they give up.
+    #[test]
+    fn rows_made_to_be_slow_are_ordered_by_keys() {
+        let n = 2000;
+        let (mut row, mut left) = (vec![-1.0_f32; n], (0..n).collect::<Vec<_>>());
+        while left.len() > 5 {
+            let step = left.len() / 5;
+            for i in [2, 1, 0] {
+                let next = left.len() as f32;
+                row[left.remove(step / 2 + i * step)] = next;
+            }
+        }
+        let mut expected: Vec<u32> = (0..n as u32).collect();
+        expected.sort_by(|&a, &b| row[b as usize].total_cmp(&row[a as usize]));
+        let mut top = TopLabels::default();
+        top.take(&row, f32::NEG_INFINITY);
+        let found: Vec<u32> = (0..n).map(|i| top.get(i).unwrap().0).collect();
+        assert_eq!(found, expected);
+        assert!(!top.is_in_vectors);
+    }
+
     #[test]
     fn orders_are_extended_as_needed() {
         let row: Vec<f32> = (0..1000).map(|i| ((i * 7919) % 499) as f32).collect();

@@ -304,3 +304,125 @@ pub(super) unsafe fn leading<V: Vector>(logits: &[f32], max: f32, scale: f32, li
     }
     (count, seen)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::float::Float;
+    use crate::simd::Level;
+    use crate::simd::avx2::Avx2;
+    use crate::simd::avx512::Avx512;
+    use crate::sum::quanta;
+    use proptest::prelude::*;
+
+    fn logit() -> impl Strategy<Value = f32> {
+        prop_oneof![
+            8 => -12.0_f32..12.0,
+            2 => (-4_i16..4).prop_map(f32::from),
+            1 => prop_oneof![Just(-0.0_f32), Just(0.0)],
+            1 => Just(f32::NEG_INFINITY),
+            1 => prop_oneof![Just(f32::MIN), Just(f32::MAX), -1e30_f32..1e30],
+        ]
+    }
+
+    /// The plain definition: labels from a logit on, by falling logit, then by rising label.
+    fn by_rank(row: &[f32], floor: f32) -> Vec<u32> {
+        let mut labels: Vec<u32> = (0..row.len() as u32).filter(|&i| row[i as usize] >= floor).collect();
+        labels.sort_by(|&a, &b| row[b as usize].partial_cmp(&row[a as usize]).unwrap());
+        labels
+    }
+
+    fn check<V: Vector>(row: &[f32], floor: f32, scale: f32, share: f64, limit: f64) {
+        let max = row.iter().fold(f32::NEG_INFINITY, |m, &z| m.max(z));
+        let expected = by_rank(row, floor);
+        let total: i128 = row.iter().map(|&z| quanta(z, max, scale)).sum();
+        let wanted = Wanted { mass: (share * total as f64 * f32::QUANTUM) as f32, max, scale };
+        let mut to = Candidates::default();
+        for wanted in [None, Some(&wanted)] {
+            // SAFETY: the caller asked whether the vector is available.
+            unsafe { take::<V>(row, floor, wanted, &mut to) };
+            while to.ranked < to.taken {
+                let before = to.ranked;
+                // SAFETY: as above.
+                if !unsafe { rank::<V>(&mut to) } {
+                    break;
+                }
+                assert!(to.ranked > before);
+            }
+            // Whatever was not ranked is there, and ranks after the others.
+            let mut found = to.ranked_labels[..to.ranked].to_vec();
+            let mut rest = to.labels[to.ranked..to.taken].to_vec();
+            rest.sort_unstable();
+            rest.sort_by(|&a, &b| row[b as usize].partial_cmp(&row[a as usize]).unwrap());
+            found.extend(rest);
+            assert_eq!(found, expected[..to.taken]);
+            assert!((0..to.ranked).all(|i| to.ranked_logits[i] == row[found[i] as usize]));
+            let mass: i128 = found.iter().map(|&i| quanta(row[i as usize], max, scale)).sum();
+            let holds =
+                wanted.is_some_and(|w| mass as f64 * f32::QUANTUM >= f64::from(w.mass) * (1.0 - 1e-5));
+            assert!(to.taken == expected.len() || (holds && to.taken > 0));
+        }
+        let logits: Vec<f32> = expected.iter().map(|&i| row[i as usize]).collect();
+        let limit = (limit * total as f64) as i128;
+        let (mut count, mut seen) = (0, 0);
+        for &z in &logits {
+            let own = quanta(z, max, scale);
+            if seen + own > limit {
+                break;
+            }
+            (count, seen) = (count + 1, seen + own);
+        }
+        // SAFETY: as above.
+        assert_eq!(unsafe { leading::<V>(&logits, max, scale, limit) }, (count, seen));
+    }
+
+    fn check_each(row: &[f32], floor: f32, scale: f32, share: f64, limit: f64) {
+        if Level::Avx2.is_available() {
+            check::<Avx2>(row, floor, scale, share, limit);
+        }
+        if Level::Avx512.is_available() {
+            check::<Avx512>(row, floor, scale, share, limit);
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 1 } else { 200 }))]
+        #[test]
+        fn vectors_take_and_rank_as_the_plain_form(
+            mut row in prop::collection::vec(logit(), 0..700),
+            floor in prop_oneof![Just(f32::MIN), -12.0_f32..0.25],
+            scale in prop_oneof![0.01_f32..10.0, Just(f32::SMALLEST_SCALE), 1e3_f32..1e30],
+            share in -0.5_f64..1.2,
+            limit in -0.1_f64..1.1,
+        ) {
+            row.push(0.25);
+            check_each(&row, floor, scale, share, limit);
+        }
+    }
+
+    /// Every pivot is the third largest logit that is left.
+    fn worst_row(n: usize) -> Vec<f32> {
+        let (mut row, mut left) = (vec![-1.0; n], (0..n).collect::<Vec<_>>());
+        let mut next = n as f32;
+        while left.len() > MOST_COMPARED {
+            let step = left.len() / 5;
+            let places = [2, 1, 0].map(|i| step / 2 + i * step);
+            for place in places {
+                row[left.remove(place)] = next;
+                next -= 1.0;
+            }
+        }
+        row
+    }
+
+    #[test]
+    fn rows_in_any_order_are_ranked() {
+        let rising: Vec<f32> = (0..2000).map(|i| i as f32).collect();
+        let falling: Vec<f32> = rising.iter().rev().copied().collect();
+        let pipes: Vec<f32> = (0..2000_i32).map(|i| (1000 - i).abs() as f32).collect();
+        let saw: Vec<f32> = (0..2000).map(|i| (i % 7) as f32).collect();
+        for row in [rising, falling, pipes, saw, vec![1.5; 2000], worst_row(2000)] {
+            check_each(&row, f32::MIN, 0.01, 0.5, 0.5);
+        }
+    }
+}
