@@ -63,10 +63,10 @@ pub(crate) struct Cut<'a> {
     pub(crate) scoring: &'a Scoring,
     pub(crate) lo: f64,
     pub(crate) hi: f64,
-    n_labels: usize,
+    pub(crate) n_labels: usize,
     /// What the labels' masses are compared with, for `lo` and for `hi`: `exp(-q)` for aps, odds against
     /// the label for thr, and for rank the odds that matter at the rank nearest to q.
-    bounds: (f64, f64),
+    pub(crate) bounds: (f64, f64),
 }
 
 impl<'a> Cut<'a> {
@@ -96,8 +96,22 @@ impl<'a> Cut<'a> {
         top: &mut TopLabels<F>,
         mut each: impl FnMut(u32, Standing),
     ) {
+        let certain = self.certain(view, masses, top);
+        top.labels(certain).iter().for_each(|&label| each(label, Standing::Within));
+        self.walk_from(certain, view, masses, top, each);
+    }
+
+    /// The same from a rank on, counted from 0, the labels before which are [`Self::certain`].
+    #[inline(always)]
+    pub(crate) fn walk_from<F: Float>(
+        &self,
+        mut i: usize,
+        view: &View<'_, F>,
+        masses: &mut RankedMasses<F>,
+        top: &mut TopLabels<F>,
+        mut each: impl FnMut(u32, Standing),
+    ) {
         let mut judge = Judge { cut: self, view, masses, distances: None };
-        let mut i = 0;
         if self.lo == f64::INFINITY {
             // Every label, the impossible ones last.
             while let Some((label, _)) = top.get(i) {
@@ -129,6 +143,12 @@ impl<'a> Cut<'a> {
             let impossible = view.row.iter().enumerate().filter(|(_, z)| **z == F::NEG_INFINITY);
             impossible.for_each(|(label, _)| each(label as u32, Standing::Between(f64::INFINITY)));
         }
+    }
+
+    /// What rounding every term to the quantum can add up to, with room to spare.
+    #[inline(always)]
+    pub(crate) fn quantisation<F: Float>(&self) -> f64 {
+        4.0 * self.n_labels as f64 * F::QUANTUM
     }
 
     /// A logit below which no label is in the set: a logarithm a row, worth it where it spares ordering
@@ -272,7 +292,7 @@ impl<F: Float> Judge<'_, '_, F> {
             }
             Score::Aps => {
                 let left = self.left(mass);
-                let margin = F::MARGIN * left + self.quantisation();
+                let margin = F::MARGIN * left + self.cut.quantisation::<F>();
                 let needed = (cut.bounds.0 * self.masses.z, cut.bounds.1 * self.masses.z);
                 let by_mass = verdict(-left, -needed.0 - margin, -needed.1 + margin);
                 if by_mass == Verdict::Edge { self.by_distance(logit) } else { by_mass }
@@ -280,7 +300,7 @@ impl<F: Float> Judge<'_, '_, F> {
             Score::Raps { penalty, k_reg } => {
                 let p = penalty * (r - f64::from(k_reg)).max(0.0);
                 let left = self.left(mass) / self.masses.z;
-                let margin = F::MARGIN * left + self.quantisation() + 2e-9 * (1.0 + p);
+                let margin = F::MARGIN * left + self.cut.quantisation::<F>() + 2e-9 * (1.0 + p);
                 verdict(p - left, cut.lo - margin, cut.hi + margin)
             }
             Score::Saps { weight } => {
@@ -288,7 +308,7 @@ impl<F: Float> Judge<'_, '_, F> {
                 let not_top = first.after / self.masses.z;
                 let of_top = -((1.0 - view.u) + view.u * not_top);
                 let value = if i == 0 { of_top } else { weight * (r - 2.0 + view.u) - not_top };
-                let margin = F::MARGIN * not_top + self.quantisation() + 1e-12 * (1.0 + value.abs());
+                let margin = F::MARGIN * not_top + self.cut.quantisation::<F>() + 1e-12 * (1.0 + value.abs());
                 verdict(value, cut.lo - margin, cut.hi + margin)
             }
         }
@@ -298,7 +318,7 @@ impl<F: Float> Judge<'_, '_, F> {
     #[inline(always)]
     fn by_odds(&self, mass: Mass, i: usize, in_at: f64, out_at: f64) -> Verdict {
         let others = if i == 0 { mass.after } else { self.masses.z - mass.own };
-        let (own, q) = (mass.own, self.quantisation());
+        let (own, q) = (mass.own, self.cut.quantisation::<F>());
         let is_in = others.mul_add(1.0 + F::MARGIN, q) < in_at * (own * (1.0 - F::MARGIN) - q);
         let is_out = others.mul_add(1.0 - F::MARGIN, -q) > out_at * own.mul_add(1.0 + F::MARGIN, q);
         if is_in {
@@ -327,12 +347,6 @@ impl<F: Float> Judge<'_, '_, F> {
     #[inline(always)]
     fn left(&self, mass: Mass) -> f64 {
         (1.0 - self.view.u).mul_add(mass.own, mass.after)
-    }
-
-    /// What rounding every term to the quantum can add up to, with room to spare.
-    #[inline(always)]
-    fn quantisation(&self) -> f64 {
-        4.0 * self.cut.n_labels as f64 * F::QUANTUM
     }
 }
 
@@ -397,7 +411,7 @@ mod tests {
                 let cut = Cut::new(scoring, lo, threshold, row.len());
                 let (mut masses, mut top) = (RankedMasses::default(), TopLabels::default());
                 masses.take(&view, scoring);
-                top.take(row, cut.floor(&view, &mut masses));
+                cut.take(&view, &mut masses, &mut top);
                 cut.walk(&view, &mut masses, &mut top, |label, standing| {
                     found.push(label);
                     if let Standing::Between(score) = standing {
@@ -420,6 +434,24 @@ mod tests {
             1 => -700.0_f64..0.0,
             1 => Just(f64::NEG_INFINITY),
         ]
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 1 } else { 60 }))]
+        #[test]
+        fn sets_of_many_labels_are_those_of_the_definition(
+            mut row in prop::collection::vec(logit(), 65..600),
+            u in prop_oneof![0.0_f64..1.0, Just(0.0), Just(1.0)],
+            power in prop_oneof![Just(0.0), Just(1.0)],
+            log_t in -4.0_f64..6.0,
+            pick in 0_usize..600,
+        ) {
+            row.push(0.25);
+            let narrow: Vec<f32> = row.iter().map(|&z| z as f32).collect();
+            let scoring = Scoring::new(Score::Aps, Reweight::new(power, power).unwrap(), log_t.exp2()).unwrap();
+            check(&narrow, &scoring, u, pick);
+            check(&row, &scoring, u, pick);
+        }
     }
 
     proptest! {

@@ -75,14 +75,6 @@ pub(crate) struct Places<F> {
     ties: bool,
 }
 
-impl<F: Float> Places<F> {
-    /// The places of the top labels, which are known without a search.
-    #[inline(always)]
-    pub(crate) fn of_top(label: [usize; GROUP], scans: &Scans<F>) -> Self {
-        Self { label, logit: scans.max, rank: [1; GROUP], next: scans.second, ties: true }
-    }
-}
-
 impl<'a, F: Float> Group<'a, F> {
     /// Takes the rows; `columns` is working space for transposing them.
     #[allow(clippy::large_types_passed_by_value, reason = "always inlined: nothing is passed")]
@@ -242,6 +234,19 @@ impl<'a, F: Float> Group<'a, F> {
         }
         places.rank = each_lane!([1; GROUP], |i| 1 + count[i] as usize);
         places
+    }
+
+    /// The places of the top labels. Which labels these are matters only where the sums across rows meet ties.
+    #[inline(always)]
+    pub(crate) fn top_places(&self, scans: &Scans<F>) -> Places<F> {
+        let mut label = [0; GROUP];
+        let ties = self.is_transposed() && (0..GROUP).any(|i| scans.second[i] == scans.max[i]);
+        if ties {
+            for i in 0..GROUP {
+                label[i] = self.rows[i].iter().position(|&z| z == scans.max[i]).unwrap_or(0);
+            }
+        }
+        Places { label, logit: scans.max, rank: [1; GROUP], next: scans.second, ties }
     }
 
     /// [`label_masses`] of each row's label, put into `lanes`.
@@ -452,6 +457,8 @@ mod tests {
             group.masses(kind, &scans, &places, &sharpness, &mut masses);
             (kind, masses)
         });
+        let mut of_top = MassLanes::EMPTY;
+        group.masses(Sums::Split, &scans, &group.top_places(&scans), &sharpness, &mut of_top);
         for i in 0..data.len() {
             let scan = Scan::of(rows[i], i).unwrap();
             assert_eq!(format!("{scan:?}"), format!("{:?}", scans.scan(i)));
@@ -460,6 +467,10 @@ mod tests {
             let quick = place_in(rows[i], label[i], &scan);
             assert_eq!((one.rank, one.next), (quick.rank, quick.next));
             assert_eq!((one.rank, one.next), (places.rank[i], places.next[i]));
+            let first = rows[i].iter().position(|&z| z == scan.max).unwrap();
+            let expected =
+                label_masses(Sums::Split, rows[i], &scan, first, &place(rows[i], first), &sharpness.get(i));
+            assert_eq!(format!("{expected:?}"), format!("{:?}", of_top.get(i)));
             for (kind, masses) in &masses {
                 let expected = label_masses(*kind, rows[i], &scan, label[i], &one, &sharpness.get(i));
                 assert_eq!(format!("{expected:?}"), format!("{:?}", masses.get(i)));

@@ -6,8 +6,8 @@
 use crate::elementary::exp;
 use crate::error::Error;
 use crate::float::Float;
-use crate::group::{Group, Places, Scans};
-use crate::masses::{Census, Order, Place, Sharpness, SharpnessLanes, Sums, label_masses, place_in};
+use crate::group::{Group, Scans};
+use crate::masses::{Census, Order, Sharpness, SharpnessLanes, Sums, label_masses, place_in, top_masses};
 use crate::row::{Scan, entropy};
 use crate::rows::GROUP;
 use crate::score::{MassLanes, Masses, limit_score, score};
@@ -64,12 +64,6 @@ fn sums_key(candidate: &Scoring) -> SumsKey {
     (gamma, power, temperature.to_bits(), is_of_top(score), sums_of(score))
 }
 
-/// The first label with the largest logit.
-#[inline(always)]
-fn top_label<F: Float>(row: &[F], max: F) -> usize {
-    row.iter().position(|&z| z == max).unwrap_or(0)
-}
-
 /// Scores of the labels of a group of rows, given to `each` candidate by candidate.
 /// `first` is the group's first row, by which U is found; `position` names a row of the group.
 #[allow(clippy::too_many_arguments, reason = "a kernel: everything it reads, named")]
@@ -109,8 +103,7 @@ pub(crate) fn group_label_scores<F: Float>(
             if shared != Some(key) {
                 let sharpness = SharpnessLanes::new(&weight, temperature);
                 if is_of_top(name) {
-                    let top = each_lane!([0; GROUP], |i| top_label(group.rows[i], scans.max[i]));
-                    let places = Places::of_top(top, &scans);
+                    let places = group.top_places(&scans);
                     group.masses(Sums::Split, &scans, &places, &sharpness, &mut masses);
                 } else {
                     group.masses(sums_of(name), &scans, &places, &sharpness, &mut masses);
@@ -166,9 +159,7 @@ impl<'a, F: Float> View<'a, F> {
 
     #[inline(always)]
     pub(crate) fn top_masses(&self, sharpness: &Sharpness<F>) -> Masses {
-        let place = Place { logit: self.scan.max, rank: 1, next: self.scan.second };
-        let label = top_label(self.row, self.scan.max);
-        label_masses(Sums::Split, self.row, &self.scan, label, &place, sharpness)
+        top_masses(self.row, &self.scan, sharpness)
     }
 
     #[inline(always)]

@@ -63,6 +63,7 @@ mod json;
 mod kernel;
 mod lane_cut;
 mod masses;
+mod nucleus;
 mod predictor;
 mod predictor_batch;
 #[doc(hidden)]

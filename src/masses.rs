@@ -187,20 +187,34 @@ pub(crate) fn label_masses<F: Float>(
     place: &Place<F>,
     sharpness: &Sharpness<F>,
 ) -> Masses {
-    let (max, y) = (scan.max, place.logit);
-    let (left, right) = (&row[..label], &row[label + 1..]);
-    let scale = sharpness.scale;
-    let shift = sharpness.shift_or(place.next, max, y);
+    let (max, y, scale) = (scan.max, place.logit, sharpness.scale);
     let (above, below, shift) = match (place.rank, kind) {
-        (1, _) => (0, sum_terms(left, shift, scale) + sum_terms(right, shift, scale), shift),
-        (_, Sums::Others) => (sum_terms(left, max, scale) + sum_terms(right, max, scale), 0, max),
+        (1, _) => return top_masses(row, scan, sharpness),
+        (_, Sums::Others) => (sum_but_one(row, y, max, scale), 0, max),
         (_, Sums::Split) => {
+            let (left, right) = (&row[..label], &row[label + 1..]);
+            let shift = sharpness.shift_or(place.next, max, y);
             let (above_left, below_left) = split_lower(left, y, max, shift, scale);
             let (above_right, below_right) = split_higher(right, y, max, shift, scale);
             (above_left + above_right, below_left + below_right, shift)
         }
     };
     masses::<F>(max, y, place.rank, above, below, shift, sharpness)
+}
+
+/// [`label_masses`] of the label ranked first, whichever it is: no search for it.
+#[inline(always)]
+pub(crate) fn top_masses<F: Float>(row: &[F], scan: &Scan<F>, sharpness: &Sharpness<F>) -> Masses {
+    let shift = sharpness.shift_or(scan.second, scan.max, scan.max);
+    let below = sum_but_one(row, scan.max, shift, sharpness.scale);
+    masses::<F>(scan.max, scan.max, 1, 0, below, shift, sharpness)
+}
+
+/// The sum over all labels but one with logit `y`. Sums are exact: its term is taken out again, which is one
+/// pass instead of two, over the labels on both sides.
+#[inline(always)]
+fn sum_but_one<F: Float>(row: &[F], y: F, shift: F, scale: F) -> i128 {
+    sum_terms(row, shift, scale) - quanta(y, shift, scale)
 }
 
 #[inline(always)]

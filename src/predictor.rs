@@ -390,7 +390,7 @@ fn predict_one_body<F: Float>(
         let cut = Cut::new(&only.scoring, only.hi, only.hi, row.len());
         masses.forget();
         masses.take(&view, cut.scoring);
-        top.take(row, cut.floor(&view, masses));
+        cut.take(&view, masses, top);
         cut.walk(&view, masses, top, |label, _| labels.push(label));
     } else {
         vote.row(&view, used, order, labels);

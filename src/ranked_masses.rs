@@ -26,6 +26,8 @@ pub(crate) struct RankedMasses<F> {
     /// The terms by label, where labels are few.
     few: Vec<F>,
     known: Vec<Mass>,
+    /// Ranks before those that are known.
+    skipped: usize,
     /// The reweighting and temperature that they are for.
     key: Option<BetaKey>,
 }
@@ -49,6 +51,7 @@ impl<F: Float> Default for RankedMasses<F> {
             seen: 0,
             few: Vec::new(),
             known: Vec::new(),
+            skipped: 0,
             key: None,
         }
     }
@@ -84,7 +87,7 @@ impl<F: Float> RankedMasses<F> {
     #[inline(always)]
     fn begin(&mut self, view: &View<'_, F>, sharpness: Sharpness<F>) {
         self.sharpness = sharpness;
-        (self.seen, self.log_z) = (0, None);
+        (self.seen, self.skipped, self.log_z) = (0, 0, None);
         self.few.clear();
         self.known.clear();
         let max = view.scan.max;
@@ -119,10 +122,36 @@ impl<F: Float> RankedMasses<F> {
         self.z = F::sum_to_f64(self.total);
     }
 
+    /// The exact total.
+    pub(crate) fn total(&self) -> i128 {
+        self.total
+    }
+
+    /// The exact sum of the labels that were asked for or passed over.
+    pub(crate) fn seen(&self) -> i128 {
+        self.seen
+    }
+
+    /// Passes over the next `count` labels, whose terms add up to `sum`; none was asked for yet.
+    #[inline(always)]
+    pub(crate) fn skip(&mut self, count: usize, sum: i128) {
+        self.skipped += count;
+        self.seen += sum;
+    }
+
+    /// Begins again, if labels were passed over.
+    #[inline(always)]
+    pub(crate) fn rewind(&mut self) {
+        if self.skipped > 0 {
+            (self.seen, self.skipped) = (0, 0);
+            self.known.clear();
+        }
+    }
+
     /// The mass of the label at rank `i` counted from 0. Ranks are asked for one after another.
     #[inline(always)]
     pub(crate) fn at(&mut self, view: &View<'_, F>, i: usize, label: u32, logit: F) -> Mass {
-        if let Some(&mass) = self.known.get(i) {
+        if let Some(&mass) = self.known.get(i - self.skipped) {
             return mass;
         }
         let own = match self.few.get(label as usize) {

@@ -169,9 +169,11 @@ fn sets_rows<F: Float, R: Rows<F>>(
             let view = views.view(i, row, &candidates);
             masses.forget();
             masses.take(&view, cut.scoring);
-            top.take(row, cut.floor(&view, &mut masses));
+            cut.take(&view, &mut masses, &mut top);
+            let certain = cut.certain(&view, &mut masses, &mut top);
             let labels = &mut sets.labels;
-            cut.walk(&view, &mut masses, &mut top, |label, _| labels.push(label as i32));
+            labels.extend(top.labels(certain).iter().map(|&label| label as i32));
+            cut.walk_from(certain, &view, &mut masses, &mut top, |label, _| labels.push(label as i32));
             sets.end_row(if allow_empty { None } else { top.get(0).map(|first| first.0) });
         }
     }

@@ -17,6 +17,11 @@ use crate::simd::with_subnormals;
 const PARALLEL_FROM: usize = 1 << 15;
 /// Matrix elements that a block, the unit of work of one thread, has about.
 const BLOCK_ELEMENTS: usize = 1 << 14;
+/// Labels from which on a block has less than a group of rows, so that few rows keep all threads busy and what
+/// is converted stays in the cache.
+const LONG_ROWS: usize = 1 << 12;
+/// Blocks of which there may as well be a quarter.
+const MANY_BLOCKS: usize = 1 << 10;
 /// Elements of work for each thread between two looks at `interrupt`: about 50 ms.
 const SLICE_ELEMENTS: usize = 1 << 25;
 
@@ -60,7 +65,10 @@ impl Size {
         // Rows of few labels and many candidates are much work each: smaller blocks keep all threads busy.
         let by_work = (8 * BLOCK_ELEMENTS).div_ceil(self.row_cost).max(4 * GROUP);
         let rows = BLOCK_ELEMENTS.div_ceil(self.n_labels.max(1)).min(by_work);
-        let rows = if rows > GROUP { rows.next_multiple_of(GROUP) } else { rows.max(1) };
+        // Whole groups, half of whose lanes would else be empty at a thousand labels.
+        let rows = if self.n_labels <= LONG_ROWS { rows.next_multiple_of(GROUP) } else { rows.max(1) };
+        // In long calls several groups: the next one is on its way to the cache while one is worked on.
+        let rows = if self.n_rows / rows >= MANY_BLOCKS { 4 * rows } else { rows };
         (0..self.n_rows).step_by(rows).map(move |start| start..self.n_rows.min(start + rows))
     }
 }

@@ -5,14 +5,19 @@
 //! for a set of any fixed size. Where labels are few the first ones are found one by one.
 
 use crate::float::Float;
+use crate::nucleus::{Candidates, Wanted};
 
 /// Labels by rank, sorted as far as asked for.
 #[derive(Debug, Default)]
 pub(crate) struct TopLabels<F: Float> {
     /// As long as the longest row; the first `taken` are in use.
     keys: Vec<F::Key>,
-    /// Working space: labels that are high enough.
-    labels: Vec<u32>,
+    /// The labels by rank and their logits, as far as sorted.
+    ranked: Vec<u32>,
+    logits: Vec<F>,
+    candidates: Candidates,
+    /// Whether the labels are there, and not among the keys.
+    is_in_vectors: bool,
     taken: usize,
     sorted: usize,
     /// What was taken of the row, when it is asked about several times.
@@ -30,8 +35,11 @@ impl<F: Float> TopLabels<F> {
     pub(crate) fn reserve(&mut self, n_labels: usize) {
         self.keys.clear();
         self.keys.reserve(n_labels);
-        self.labels.clear();
-        self.labels.reserve(n_labels);
+        self.ranked.clear();
+        self.ranked.reserve(n_labels);
+        self.logits.clear();
+        self.logits.reserve(n_labels);
+        self.candidates.make_room(n_labels);
     }
 
     /// Forgets the last row.
@@ -52,37 +60,69 @@ impl<F: Float> TopLabels<F> {
         }
     }
 
+    /// Takes the labels of a row down to `floor`, or those among them that hold a mass, in vectors; `false` where
+    /// there are none for it.
+    #[inline(always)]
+    #[cfg(target_arch = "x86_64")]
+    pub(crate) fn take_in_vectors(&mut self, row: &[f32], floor: f32, wanted: Option<&Wanted>) -> bool {
+        let candidates = &mut self.candidates;
+        if crate::simd::x86_64::take_labels(row, floor, wanted, candidates).is_none() {
+            return false;
+        }
+        let taken = candidates.taken;
+        self.forget_order(taken);
+        self.is_in_vectors = true;
+        true
+    }
+
+    /// Ranks more of what was taken in vectors, or turns the rest into keys.
+    #[cfg(target_arch = "x86_64")]
+    fn extend_in_vectors(&mut self) {
+        let done = self.sorted;
+        if crate::simd::x86_64::rank_labels(&mut self.candidates) == Some(true) {
+            let Candidates { ranked, ranked_logits, ranked_labels, .. } = &self.candidates;
+            self.ranked.extend_from_slice(&ranked_labels[done..*ranked]);
+            self.logits.extend(ranked_logits[done..*ranked].iter().map(|&z| F::from_f32(z)));
+            self.sorted = *ranked;
+            return;
+        }
+        self.is_in_vectors = false;
+        self.keys.resize(self.keys.len().max(self.taken), F::key(F::ZERO, 0));
+        let Candidates { logits, labels, .. } = &self.candidates;
+        for i in done..self.taken {
+            self.keys[i] = F::key(F::from_f32(logits[i]), labels[i]);
+        }
+    }
+
+    fn forget_order(&mut self, taken: usize) {
+        self.taken = taken;
+        self.sorted = 0;
+        self.is_in_vectors = false;
+        self.ranked.clear();
+        self.logits.clear();
+    }
+
     /// Takes the labels of a row whose logits are at least `floor` and possible.
     #[inline(always)]
     pub(crate) fn take(&mut self, row: &[F], floor: F) {
+        #[cfg(target_arch = "x86_64")]
+        if row.len() > FEW_LABELS
+            && let Some(narrow) = F::as_f32(row)
+            && self.take_in_vectors(narrow, (floor.to_f64() as f32).larger(f32::MIN), None)
+        {
+            return;
+        }
         if self.keys.len() < row.len() {
             self.keys.resize(row.len(), F::key(F::ZERO, 0));
         }
         let keys = &mut self.keys[..row.len()];
-        self.sorted = 0;
-        // Most vectors of a long row have no label that is high enough.
-        #[cfg(target_arch = "x86_64")]
-        if row.len() > FEW_LABELS
-            && floor > F::NEG_INFINITY
-            && let Some(narrow) = F::as_f32(row)
-        {
-            self.labels.resize(row.len(), 0);
-            let floor = floor.to_f64() as f32;
-            if let Some(taken) = crate::simd::x86_64::labels_at_least(narrow, floor, &mut self.labels) {
-                for (key, &label) in keys.iter_mut().zip(&self.labels[..taken]) {
-                    *key = F::key(row[label as usize], label);
-                }
-                self.taken = taken;
-                return;
-            }
-        }
         let mut taken = 0;
         // Written always, kept or written over: a branch would be wrong too often to be worth it.
         for (label, &z) in row.iter().enumerate() {
             keys[taken] = F::key(z, label as u32);
             taken += usize::from((z >= floor) & (z > F::NEG_INFINITY));
         }
-        self.taken = taken;
+        self.forget_order(taken);
     }
 
     /// The label of a rank counted from 0, and its logit.
@@ -94,10 +134,14 @@ impl<F: Float> TopLabels<F> {
             }
             self.extend();
         }
-        Some(F::from_key(self.keys[i]))
+        Some((self.ranked[i], self.logits[i]))
     }
 
     fn extend(&mut self) {
+        #[cfg(target_arch = "x86_64")]
+        if self.is_in_vectors {
+            return self.extend_in_vectors();
+        }
         let rest = &mut self.keys[self.sorted..self.taken];
         if self.sorted < ONE_BY_ONE && rest.len() <= FEW_LABELS {
             let mut first = 0;
@@ -105,7 +149,7 @@ impl<F: Float> TopLabels<F> {
                 first = if rest[i] < rest[first] { i } else { first };
             }
             rest.swap(0, first);
-            self.sorted += 1;
+            self.keep_order(1);
             return;
         }
         let step = self.sorted.max(FIRST_SORTED).min(rest.len());
@@ -113,13 +157,56 @@ impl<F: Float> TopLabels<F> {
             rest.select_nth_unstable(step);
         }
         rest[..step].sort_unstable();
-        self.sorted += step;
+        self.keep_order(step);
+    }
+
+    /// Says that so many more keys are in order.
+    #[inline(always)]
+    fn keep_order(&mut self, more: usize) {
+        let keys = &self.keys[self.sorted..self.sorted + more];
+        self.ranked.extend(keys.iter().map(|&key| F::from_key(key).0));
+        self.logits.extend(keys.iter().map(|&key| F::from_key(key).1));
+        self.sorted += more;
+    }
+
+    /// The labels of the first ranks, which were sorted.
+    #[inline(always)]
+    pub(crate) fn labels(&self, count: usize) -> &[u32] {
+        &self.ranked[..count]
+    }
+
+    /// The logits from a rank on, counted from 0, as far as sorted but at least one; `None` after the last.
+    #[inline(always)]
+    pub(crate) fn ranked_from(&mut self, i: usize) -> Option<&[F]> {
+        self.get(i)?;
+        Some(&self.logits[i..])
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Every pivot of the vectors is among the largest logits that are left, so that they give up.
+    #[test]
+    fn rows_made_to_be_slow_are_ordered_by_keys() {
+        let n = 2000;
+        let (mut row, mut left) = (vec![-1.0_f32; n], (0..n).collect::<Vec<_>>());
+        while left.len() > 5 {
+            let step = left.len() / 5;
+            for i in [2, 1, 0] {
+                let next = left.len() as f32;
+                row[left.remove(step / 2 + i * step)] = next;
+            }
+        }
+        let mut expected: Vec<u32> = (0..n as u32).collect();
+        expected.sort_by(|&a, &b| row[b as usize].total_cmp(&row[a as usize]));
+        let mut top = TopLabels::default();
+        top.take(&row, f32::NEG_INFINITY);
+        let found: Vec<u32> = (0..n).map(|i| top.get(i).unwrap().0).collect();
+        assert_eq!(found, expected);
+        assert!(!top.is_in_vectors);
+    }
 
     #[test]
     fn orders_are_extended_as_needed() {

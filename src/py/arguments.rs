@@ -5,6 +5,8 @@
     reason = "signatures are those of Python"
 )]
 
+use std::alloc::{Layout, alloc_zeroed};
+
 use numpy::ndarray::Array2;
 use numpy::{IntoPyArray, PyArray1, PyArray2, PyReadonlyArray1, PyUntypedArray};
 use pyo3::exceptions::PyValueError;
@@ -120,15 +122,44 @@ pub(super) fn plan(n_threads: Option<usize>, interrupt: Interrupt<'_>) -> Plan<'
     Plan { n_threads, interrupt }
 }
 
-/// A result of `rows` times `columns` elements; an error, not an abort, when there is no room for it.
-pub(super) fn room<T: Clone + Default>(rows: usize, columns: usize) -> Result<Vec<T>, Error> {
+/// Numbers that are 0, or false, where all their bits are.
+///
+/// # Safety
+/// That must be so.
+#[allow(unsafe_code, reason = "a promise about bits")]
+pub(super) unsafe trait Zero: Copy {}
+macro_rules! zero {
+    ($($type:ty),*) => {
+        $(
+            // SAFETY: a plain number, or a boolean.
+            #[allow(unsafe_code, reason = "a promise about bits")]
+            unsafe impl Zero for $type {}
+        )*
+    };
+}
+zero!(bool, i64, f32, f64);
+
+/// A result of `rows` times `columns` elements, all 0; an error, not an abort, when there is no room for it. The
+/// system hands out large results as zeros: they are first touched, a page at a time, by the threads that fill
+/// them.
+#[allow(unsafe_code, reason = "no safe call allocates zeros and returns an error")]
+pub(super) fn room<T: Zero>(rows: usize, columns: usize) -> Result<Vec<T>, Error> {
     let size = size_of::<T>();
     let elements = rows.checked_mul(columns).filter(|n| n.checked_mul(size).is_some());
     let elements = elements.ok_or(Error::Memory { elements: usize::MAX, size })?;
-    let mut out = Vec::new();
-    out.try_reserve_exact(elements).map_err(|_| Error::Memory { elements, size })?;
-    out.resize(elements, T::default());
-    Ok(out)
+    let layout = Layout::array::<T>(elements).map_err(|_| Error::Memory { elements, size })?;
+    if elements == 0 {
+        return Ok(Vec::new());
+    }
+    // SAFETY: the layout is not empty; the memory is that of a vector with exactly so many elements, whose bits
+    // are 0 and say so.
+    unsafe {
+        let memory = alloc_zeroed(layout).cast::<T>();
+        if memory.is_null() {
+            return Err(Error::Memory { elements, size });
+        }
+        Ok(Vec::from_raw_parts(memory, elements, elements))
+    }
 }
 
 /// Evaluates `$call` with `$float` standing for the computing type of `$table`.

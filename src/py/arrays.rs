@@ -255,8 +255,10 @@ impl Table {
                     std::slice::from_raw_parts(address.cast::<[u8; N]>(), count)
                 };
                 values[..count].copy_from_slice(source);
-                // The next rows come after these: their line is asked for now, to be there when it is their turn.
-                fetch(source.as_ptr().wrapping_add(count).cast());
+                // The next rows come after these: their lines are asked for now, to be there when it is their turn.
+                for line in (0..count * N).step_by(64) {
+                    fetch(source.as_ptr().wrapping_add(count).cast::<u8>().wrapping_add(line));
+                }
             }
             for (i, row) in target.chunks_exact_mut(k).enumerate() {
                 for (value, column) in row[left..left + width].iter_mut().zip(&square) {

@@ -19,6 +19,7 @@ use crate::error::Error;
 use crate::reading;
 use crate::scoring::Reweight;
 use crate::sets;
+use crate::threads::{Size, fill};
 
 /// Uncertainty of each row: entropy, margin or gini.
 #[pyfunction]
@@ -237,22 +238,32 @@ pub(super) fn mask<'py>(
 ) -> PyResult<Bound<'py, PyArray2<bool>>> {
     let (offsets, labels) = (contiguous("offsets", &offsets)?, contiguous("labels", &labels)?);
     let n_rows = offsets.len().saturating_sub(1);
-    let mask = enter(py, n_rows.saturating_mul(n_labels), |_| {
+    let mask = enter(py, n_rows.saturating_mul(n_labels), |interrupt| {
         let mut mask = room(n_rows, n_labels)?;
-        for (row, bounds) in mask.chunks_exact_mut(n_labels.max(1)).zip(offsets.windows(2)) {
-            let range =
-                usize::try_from(bounds[0]).unwrap_or(usize::MAX)..usize::try_from(bounds[1]).unwrap_or(0);
-            let set = labels
-                .get(range)
-                .ok_or_else(|| Error::argument("indptr", "offsets into indices", bounds[1]))?;
-            for &label in set {
-                let cell = usize::try_from(label).ok().and_then(|label| row.get_mut(label));
-                *cell.ok_or_else(|| Error::argument("indices", "labels below n_labels", label))? = true;
+        let size = Size::new(n_rows, n_labels, 1);
+        fill(&mut mask, n_labels, size, &plan(None, interrupt), |rows, parts| {
+            let offsets = &offsets[rows.start..=rows.end];
+            for part in parts {
+                for (row, bounds) in part.chunks_exact_mut(n_labels.max(1)).zip(offsets.windows(2)) {
+                    mark(row, bounds, labels)?;
+                }
             }
-        }
+            Ok(())
+        })?;
         Ok(mask)
     })?;
     matrix(py, mask, (n_rows, n_labels))
+}
+
+/// Marks the labels of one row.
+fn mark(row: &mut [bool], bounds: &[i64], labels: &[i32]) -> Result<(), Error> {
+    let range = usize::try_from(bounds[0]).unwrap_or(usize::MAX)..usize::try_from(bounds[1]).unwrap_or(0);
+    let set = labels.get(range);
+    for &label in set.ok_or_else(|| Error::argument("indptr", "offsets into indices", bounds[1]))? {
+        let cell = usize::try_from(label).ok().and_then(|label| row.get_mut(label));
+        *cell.ok_or_else(|| Error::argument("indices", "labels below n_labels", label))? = true;
+    }
+    Ok(())
 }
 
 /// Threads that calls use unless they say otherwise.

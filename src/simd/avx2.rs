@@ -23,6 +23,26 @@ unsafe fn first_lanes(count: usize) -> __m256i {
     }
 }
 
+/// Which lanes a choice of lanes has, one after the other.
+#[repr(align(32))]
+struct Compressed([[u32; 8]; 256]);
+
+static COMPRESSED: Compressed = {
+    let (mut lanes, mut bits) = ([[0; 8]; 256], 0);
+    while bits < 256 {
+        let (mut lane, mut count) = (0, 0);
+        while lane < 8 {
+            if bits >> lane & 1 == 1 {
+                lanes[bits][count] = lane as u32;
+                count += 1;
+            }
+            lane += 1;
+        }
+        bits += 1;
+    }
+    Compressed(lanes)
+};
+
 impl Vector for Avx2 {
     type Mask = __m256;
     type Sums = [__m256i; 2];
@@ -111,6 +131,22 @@ impl Vector for Avx2 {
     unsafe fn keep(self, count: usize) -> Self {
         // SAFETY: see splat.
         Self(unsafe { _mm256_and_ps(self.0, _mm256_castsi256_ps(first_lanes(count))) })
+    }
+    #[inline(always)]
+    unsafe fn compress(self, mask: Self::Mask, to: *mut f32) {
+        // SAFETY: as many values as lanes may be written, as the caller vouches; see splat.
+        unsafe {
+            let order = _mm256_load_si256(COMPRESSED.0[Self::bits(mask) as usize].as_ptr().cast());
+            _mm256_storeu_ps(to, _mm256_permutevar8x32_ps(self.0, order));
+        }
+    }
+    #[inline(always)]
+    unsafe fn compress_labels(mask: Self::Mask, start: u32, to: *mut u32) {
+        // SAFETY: as above.
+        unsafe {
+            let order = _mm256_load_si256(COMPRESSED.0[Self::bits(mask) as usize].as_ptr().cast());
+            _mm256_storeu_si256(to.cast(), _mm256_add_epi32(order, _mm256_set1_epi32(start as i32)));
+        }
     }
     #[inline(always)]
     unsafe fn bits(mask: Self::Mask) -> u32 {

@@ -102,6 +102,20 @@ impl Vector for Avx512 {
         Self(unsafe { _mm512_maskz_mov_ps(first_lanes(count), self.0) })
     }
     #[inline(always)]
+    unsafe fn compress(self, mask: Self::Mask, to: *mut f32) {
+        // SAFETY: see store. Compressed in a register: to memory it is a slow instruction on some machines.
+        unsafe { _mm512_storeu_ps(to, _mm512_maskz_compress_ps(mask, self.0)) }
+    }
+    #[inline(always)]
+    unsafe fn compress_labels(mask: Self::Mask, start: u32, to: *mut u32) {
+        // SAFETY: as many values as lanes may be written, as the caller vouches.
+        unsafe {
+            let lanes = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+            let labels = _mm512_add_epi32(lanes, _mm512_set1_epi32(start as i32));
+            _mm512_storeu_si512(to.cast(), _mm512_maskz_compress_epi32(mask, labels));
+        }
+    }
+    #[inline(always)]
     unsafe fn bits(mask: Self::Mask) -> u32 {
         u32::from(mask)
     }

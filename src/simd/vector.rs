@@ -50,6 +50,10 @@ pub(super) trait Vector: Copy {
     unsafe fn select(mask: Self::Mask, yes: Self, no: Self) -> Self;
     /// The first `count` lanes, and 0 in the others.
     unsafe fn keep(self, count: usize) -> Self;
+    /// Writes the lanes in which the mask is set side by side. As many values as lanes may be written.
+    unsafe fn compress(self, mask: Self::Mask, to: *mut f32);
+    /// The same of labels: lane i has label `start + i`.
+    unsafe fn compress_labels(mask: Self::Mask, start: u32, to: *mut u32);
     /// A bit for each lane, the first lowest.
     unsafe fn bits(mask: Self::Mask) -> u32;
     /// Lanes in which the mask is set.
@@ -159,36 +163,50 @@ impl Vectors<'_> {
 /// The instruction set of V must be available.
 #[inline(always)]
 pub(super) unsafe fn sum_terms<V: Vector>(row: &[f32], shift: f32, scale: f32) -> i128 {
-    let may_skip = deepest(scale) < SHALLOW;
     let mut total = 0;
     for block in row.chunks(V::LANES * TERMS_PER_LANE) {
-        let vectors = Vectors { row: block };
-        let count = vectors.count::<V>();
         // SAFETY: as the caller vouches.
-        unsafe {
-            let (shift, bottom, scale) = (V::splat(shift + 0.0), V::splat(deepest(scale)), V::splat(scale));
-            // Two chains of additions.
-            let (mut sums, mut taken) = ([V::no_sums(); 2], [0; 2]);
-            macro_rules! take {
-                ($i:expr, $chain:literal) => {
-                    let d = depth(vectors.get::<V>($i), shift, bottom);
-                    if !may_skip || V::count(bottom.greater(d)) > 0 {
-                        sums[$chain] = exp2(d, scale, V::UNIT).accumulate(sums[$chain]);
-                        taken[$chain] += 1;
-                    }
-                };
+        total += unsafe {
+            if deepest(scale) < SHALLOW {
+                sum_block::<V, true>(block, shift, scale)
+            } else {
+                sum_block::<V, false>(block, shift, scale)
             }
-            for i in 0..count / 2 {
-                take!(2 * i, 0);
-                take!(2 * i + 1, 1);
-            }
-            if count % 2 == 1 {
-                take!(count - 1, 0);
-            }
-            total += V::total(sums[0], taken[0]) + V::total(sums[1], taken[1]);
-        }
+        };
     }
     total
+}
+
+/// The sum over so few labels that no lane overflows. With `SKIP`, vectors that have nothing to add are passed
+/// over.
+#[inline(always)]
+unsafe fn sum_block<V: Vector, const SKIP: bool>(block: &[f32], shift: f32, scale: f32) -> i128 {
+    let vectors = Vectors { row: block };
+    let (count, whole) = (vectors.count::<V>(), block.len() / V::LANES);
+    // SAFETY: as the caller vouches; whole vectors lie inside the row.
+    unsafe {
+        let (shift, bottom, scale) = (V::splat(shift + 0.0), V::splat(deepest(scale)), V::splat(scale));
+        // Two chains of additions.
+        let (mut sums, mut taken) = ([V::no_sums(); 2], [0; 2]);
+        macro_rules! take {
+            ($z:expr, $chain:literal) => {
+                let d = depth($z, shift, bottom);
+                if !SKIP || V::count(bottom.greater(d)) > 0 {
+                    sums[$chain] = exp2(d, scale, V::UNIT).accumulate(sums[$chain]);
+                    taken[$chain] += 1;
+                }
+            };
+        }
+        let from = block.as_ptr();
+        for i in 0..whole / 2 {
+            take!(V::load(from.add(2 * i * V::LANES)), 0);
+            take!(V::load(from.add((2 * i + 1) * V::LANES)), 1);
+        }
+        for i in whole / 2 * 2..count {
+            take!(vectors.get::<V>(i), 0);
+        }
+        V::total(sums[0], taken[0]) + V::total(sums[1], taken[1])
+    }
 }
 
 /// The terms of a row of few labels, and their sum in quanta.
@@ -383,24 +401,4 @@ pub(super) unsafe fn scan<V: Vector>(row: &[f32]) -> (f32, f32, u32, bool) {
         let poisoned = V::count(poison.greater_or_equal(zero)) < V::LANES as u32;
         (max.first(), second.first(), bits, poisoned)
     }
-}
-
-/// The labels whose logits are at least `floor`, which is finite, written to `labels`; how many there are.
-///
-/// # Safety
-/// The instruction set of V must be available.
-#[inline(always)]
-pub(super) unsafe fn labels_at_least<V: Vector>(row: &[f32], floor: f32, labels: &mut [u32]) -> usize {
-    let vectors = Vectors { row };
-    let mut taken = 0;
-    for i in 0..vectors.count::<V>() {
-        // SAFETY: as the caller vouches.
-        let mut wanted = unsafe { V::bits(vectors.get::<V>(i).greater_or_equal(V::splat(floor))) };
-        while wanted != 0 {
-            labels[taken] = (i * V::LANES) as u32 + wanted.trailing_zeros();
-            taken += 1;
-            wanted &= wanted - 1;
-        }
-    }
-    taken
 }

@@ -5,7 +5,8 @@ use super::avx2::Avx2;
 use super::avx512::Avx512;
 use super::columns::{self, Each, Scanned, Split};
 use super::vector::{self, FEW_TERMS};
-use super::{Level, level};
+use super::{Level, level, nucleus};
+use crate::nucleus::{Candidates, Wanted};
 use crate::rows::{Column, GROUP};
 
 /// The sum of lanes that took `taken` values each, free of their anchors.
@@ -81,8 +82,16 @@ dispatched! {
     fn few_terms(row: &[f32], shift: f32, scale: f32) -> ([f32; FEW_TERMS], i128) = vector::few_terms;
 }
 dispatched! {
-    /// The labels that [`crate::top_labels`] takes of a float32 row.
-    fn labels_at_least(row: &[f32], floor: f32, labels: &mut [u32]) -> usize = vector::labels_at_least;
+    /// Labels of a float32 row from a logit on, or those among them that hold a mass.
+    fn take_labels(row: &[f32], floor: f32, wanted: Option<&Wanted>, to: &mut Candidates) -> () = nucleus::take;
+}
+dispatched! {
+    /// Ranks more of these labels.
+    fn rank_labels(to: &mut Candidates) -> bool = nucleus::rank;
+}
+dispatched! {
+    /// How many float32 terms of ranked logits stay within a sum, and theirs.
+    fn leading(logits: &[f32], max: f32, scale: f32, limit: i128) -> (usize, i128) = nucleus::leading;
 }
 dispatched! {
     /// Writes rows side by side.
@@ -184,13 +193,6 @@ mod tests {
                 // SAFETY: the vector is available, as just asked.
                 let found = unsafe { vector::scan::<V>(&row) };
                 assert_eq!(found, (scan.max, scan.second, scan.bits, poisoned));
-                for floor in [f32::MIN, 0.0] {
-                    let mut labels = vec![0; row.len()];
-                    // SAFETY: the vector is available, as just asked.
-                    let taken = unsafe { vector::labels_at_least::<V>(&row, floor, &mut labels) };
-                    let expected: Vec<u32> = (0..row.len() as u32).filter(|&i| row[i as usize] >= floor).collect();
-                    assert_eq!(labels[..taken], expected);
-                }
             });
         }
 
