@@ -143,6 +143,7 @@ zero!(bool, i64, f32, f64);
 /// system hands out large results as zeros: they are first touched, a page at a time, by the threads that fill
 /// them.
 #[allow(unsafe_code, reason = "no safe call allocates zeros and returns an error")]
+#[allow(clippy::same_length_and_capacity, reason = "it was allocated for exactly so many")]
 pub(super) fn room<T: Zero>(rows: usize, columns: usize) -> Result<Vec<T>, Error> {
     let size = size_of::<T>();
     let elements = rows.checked_mul(columns).filter(|n| n.checked_mul(size).is_some());
