@@ -239,14 +239,17 @@ def test_misuse_is_refused():
     with pytest.raises(TypeError, match="other must be a Calibration"):
         state.merge(3)
     assert repr(state) == "Calibration(25 candidates, alpha [0.1], pass 1, 20 rows)"
-    for wrong, message in (
-        ((logits[:, 1:], labels % 6, ids), "other must agree in n_labels: 6 there, 7 here"),
-        ((logits, labels), "other must agree in uses_row_ids: False there, True here"),
-    ):
-        reader = state.worker()
-        reader.update(*wrong, **({"start": 20} if len(wrong) == 2 else {}))
-        with pytest.raises(ValueError, match=message):
-            state.merge(reader)
+    empty = ts.Calibration("paper", 0.1)
+    empty.begin_pass()
+    readers = [empty.worker() for _ in range(3)]  # that have seen nothing to agree with yet
+    readers[0].update(logits, labels, ids)
+    readers[1].update(logits[:, 1:], labels % 6, ids)
+    readers[2].update(logits, labels, start=20)
+    empty.merge(readers[0])
+    with pytest.raises(ValueError, match="other must agree in n_labels: 6 there, 7 here"):
+        empty.merge(readers[1])
+    with pytest.raises(ValueError, match="other must agree in uses_row_ids: False there, True here"):
+        empty.merge(readers[2])
     done = ts.Calibration("aps", 0.1)
     while not done.is_complete:
         done.begin_pass()
