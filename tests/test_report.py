@@ -273,7 +273,9 @@ def test_refusals(tmp_path):
 
 def test_fonts_are_those_of_the_page_however_matplotlib_names_them():
     """Some versions write the short form of the property."""
-    text = """<svg viewBox="0 0 9 9"><text style="font: {} 'DejaVu Sans', sans-serif; text-anchor: middle">a</text></svg>"""
+    text = (
+        """<svg viewBox="0 0 9 9"><text style="font: {} 'DejaVu Sans'; text-anchor: middle">a</text></svg>"""
+    )
     for short, long in (
         ("10px", "font-size: 10px"),
         ("bold 9.5px", "font-weight: bold; font-size: 9.5px"),

@@ -198,8 +198,8 @@ def test_a_worker_that_is_ended_alone_leaves_the_port_to_others(path):
         assert not any("failed" in line or "Traceback" in line for line in service.log), service.log
 
 
-# What `tightset serve --workers 2` runs, where the first start of each worker goes wrong: by a fault in one, by
-# a signal in the other.
+# What `tightset serve --workers 2` runs, where the first start of each worker goes wrong: by a fault in one,
+# by a signal in the other.
 _WORKERS_FAIL_AT_FIRST = """
 import mmap, os, signal
 from tightset.cli import main
