@@ -180,7 +180,7 @@ release-check: $(VENV)/releasing ## judge what is in dist: metadata, platform ta
 	$(BIN)/python tests/release_check.py dist
 
 clean: ## remove what the targets above made
-	rm -rf $(VENV) $(PEERS) $(ENGINES) target
+	rm -rf $(VENV) $(PEERS) $(ENGINES) target build dist docs/api/generated
 
 # The environment, made anew when the dependencies change.
 $(VENV)/ready: pyproject.toml

@@ -27,9 +27,9 @@ from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
 
 import tightset as ts
+from marked_pages import put
 
 DOCS = Path(__file__).parent.parent / "docs"
-START, END = "<!-- figures: experiments/local_methods.py writes this -->", "<!-- end of figures -->"
 ALPHA = 0.1
 Method = Callable[[Any, Any], Any]
 
@@ -148,10 +148,7 @@ def main() -> None:
     for name, table in tables.items():
         print(f"{name}\n\n{table}\n")
         if options.write:
-            page = DOCS / f"{name}.md"
-            before, _, rest = page.read_text().partition(START)
-            after = rest.partition(END)[2]
-            page.write_text(f"{before}{START}\n{table}\n{END}{after}")
+            put(name, "local_methods", table)
 
 
 if __name__ == "__main__":

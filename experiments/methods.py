@@ -21,11 +21,10 @@ from typing import Any
 import numpy as np
 
 import tightset as ts
+from marked_pages import put
 from tightset.comparison import compare
 from tightset.methods import ALL, available
 
-PAGE = Path(__file__).parent.parent / "docs" / "choosing.md"
-START, END = "<!-- figures: experiments/methods.py writes this -->", "<!-- end of figures -->"
 ALIKE_SIZE, ALIKE_COVERAGE = math.log(1.005), 0.01
 LARGEST = 2.0
 """Sets larger than those of `aps` by this factor win nothing: all labels cover everything."""
@@ -182,8 +181,7 @@ def main() -> None:
     tables = text(documents)
     print(tables)
     if options.write:
-        before, _, rest = PAGE.read_text().partition(START)
-        PAGE.write_text(f"{before}{START}\n{tables}\n{END}{rest.partition(END)[2]}")
+        put("choosing", "methods", tables)
 
 
 if __name__ == "__main__":

@@ -14,15 +14,13 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from pathlib import Path
 
 import numpy as np
 
 import tightset as ts
+from marked_pages import put
 from tightset.methods import as_method
 
-PAGE = Path(__file__).parent.parent / "docs" / "wider-family.md"
-START, END = "<!-- sizes: experiments/wider_family.py writes this -->", "<!-- end of sizes -->"
 ALPHAS = (0.1, 0.05, 0.01)
 
 METHODS = {
@@ -83,10 +81,7 @@ def main() -> None:
         print(tables[-1], "\n", flush=True)
         print(f"{name}: {time.perf_counter() - start:.0f} s", file=sys.stderr)
     if options.write:
-        text = PAGE.read_text()
-        before, _, rest = text.partition(START)
-        after = rest.partition(END)[2]
-        PAGE.write_text(f"{before}{START}\n" + "\n\n".join(tables) + f"\n{END}{after}")
+        put("wider-family", "wider_family", "\n\n".join(tables))
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ import pytest
 
 import conditional_reference as reference
 import tightset as ts
+from conftest import SCORES
 from modsel_reference import score_tables
 from tightset import _core, clusters
 from tightset.recipes import as_recipe
@@ -32,7 +33,7 @@ def mask_of(scores, thresholds):
     return scores <= thresholds
 
 
-@pytest.mark.parametrize("recipe", ["thr", "aps", "raps", "saps", "rank", "mixed"])
+@pytest.mark.parametrize("recipe", SCORES)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_each_label_has_the_threshold_of_its_rows(recipe, dtype):
     logits, labels = draw(1, dtype=dtype)
@@ -49,7 +50,7 @@ def test_each_label_has_the_threshold_of_its_rows(recipe, dtype):
         assert (np.diff(row[found]) <= 0).all()
 
 
-@pytest.mark.parametrize("recipe", ["thr", "aps", "raps", "saps", "rank", "mixed", "er-aps"])
+@pytest.mark.parametrize("recipe", [*SCORES, "er-aps"])
 @pytest.mark.parametrize("scarce", ["all", "pooled"])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_many_labels_are_in_sets_as_the_definition_says(recipe, scarce, dtype):

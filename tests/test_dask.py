@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tightset as ts
-from conftest import synthetic
+from conftest import SCORES, synthetic
 from tightset.streaming.plan import Plan
 
 da = pytest.importorskip("dask.array")
@@ -19,7 +19,7 @@ from tightset.integrations import dask as on_dask  # noqa: E402
 HELD_OUT = ts.Recipe("aps", [None, "entropy"], [0.5, 1, 2, 8], "held-out")
 SMALL = ts.Recipe(["aps", "thr"], [None, "entropy"], [0, 1, 4], "modsel")
 ALL = (
-    *("thr", "aps", "raps", "saps", "rank", "mixed"),
+    *SCORES,
     *("er-aps", "er-raps", "er-saps", "er-thr", "er-rank", "tightest"),
     *("paper", "released", HELD_OUT),
 )

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import tightset as ts
-from conftest import synthetic
+from conftest import SCORES, synthetic
 from tightset import progress
 from tightset.recipes import as_recipe
 
@@ -102,7 +102,7 @@ def test_named_recipes_take_every_objective(rng):
 def test_tightest_has_every_score_under_every_reweighting():
     candidates = as_recipe("tightest").candidates
     assert 500 < len(candidates) < 1000
-    scores = {"thr", "aps", "raps", "saps", "rank", "mixed"}
+    scores = set(SCORES)
     reweights = {(g, p) for g in (0.0, 0.01, 0.1, 1.0) for p in (0.5, 1.0)} | {
         (g, -0.1) for g in (0.01, 0.1, 1.0)
     }

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 import tightset as ts
+from conftest import SCORES
 from streaming_cases import cuts, problem
 from tightset.streaming import plan as plan_module
 from tightset.streaming.ledger import Ledger, LedgerRows
 
 INF = float("inf")
-SINGLE = ("thr", "aps", "raps", "saps", "rank", "mixed")
 EXACT = (
     "er-aps",
     "er-raps",
@@ -53,7 +53,7 @@ def curve_of(predictor):
     )
 
 
-@pytest.mark.parametrize("recipe", [*SINGLE, *EXACT], ids=str)
+@pytest.mark.parametrize("recipe", [*SCORES, *EXACT], ids=str)
 @pytest.mark.parametrize("state_bytes", [2**22, 2**12])
 def test_passes_give_what_all_rows_at_once_give(recipe, state_bytes):
     logits, labels, _ = problem()

@@ -44,6 +44,15 @@ def as_logits(logits: ArrayLike, *, n_labels: int | None = None, one_row: bool =
     return array
 
 
+def as_calibration_logits(logits: ArrayLike) -> NDArray[Any]:
+    """Return at least one row of logits, two-dimensional."""
+    array = as_logits(logits)
+    if not len(array):
+        message = "logits must have at least one row to calibrate on, got 0"
+        raise ValueError(message)
+    return array
+
+
 def as_real_array(logits: ArrayLike) -> NDArray[Any]:
     """Return a view of real numbers, of any shape."""
     array = logits if type(logits) is np.ndarray else as_array(logits, "logits")
@@ -74,9 +83,7 @@ def as_floats(rows: NDArray[Any]) -> NDArray[Any]:
 def as_row_values(value: ArrayLike, name: str, n_rows: int) -> NDArray[np.float64]:
     """Return one finite number a row."""
     array = _plain(_reals(value, name), np.float64)
-    if array.shape != (n_rows,):
-        message = f"{name} must have one value for each of the {n_rows} rows, got shape {array.shape}"
-        raise ValueError(message)
+    _check_one_a_row(array, name, n_rows)
     if not np.isfinite(array).all():
         row = int(np.isfinite(array).argmin())
         message = f"{name} must be finite: found {array[row]} at row {row}"
@@ -144,9 +151,7 @@ def as_groups(
             found = f"a {type(odd).__name__}"
         message = f"{name} must be integers or strings, one for each row, got {found}"
         raise TypeError(message)
-    if array.shape != (n_rows,):
-        message = f"{name} must have one value for each of the {n_rows} rows, got shape {array.shape}"
-        raise ValueError(message)
+    _check_one_a_row(array, name, n_rows)
     if array.dtype.kind in "iu":
         if array.dtype == np.uint64 and n_rows and array.max() > np.iinfo(np.int64).max:
             message = f"{name} must be below 2^63, got {array.max()}"
@@ -274,10 +279,14 @@ def _integers(value: ArrayLike, name: str, n_rows: int) -> NDArray[Any]:
             hint = "; of one-hot rows, take .argmax(axis=1)"
         message = f"{name} must be integers, got dtype {array.dtype}{hint}"
         raise TypeError(message)
+    _check_one_a_row(array, name, n_rows)
+    return array
+
+
+def _check_one_a_row(array: NDArray[Any], name: str, n_rows: int) -> None:
     if array.shape != (n_rows,):
         message = f"{name} must have one value for each of the {n_rows} rows, got shape {array.shape}"
         raise ValueError(message)
-    return array
 
 
 def _reals(value: ArrayLike, name: str) -> NDArray[Any]:

@@ -2,30 +2,22 @@
 
 from __future__ import annotations
 
-import json
 import os
 
-from tightset._inputs import as_integer
 from tightset.document import from_document, to_document
 from tightset.document.canonical import parse
+from tightset.document.envelope import MOST_BYTES, read_bounded, written_out
 from tightset.predictor import Predictor
 from tightset.whole_files import written
-
-_CHUNK = 2**20
 
 
 def dumps(predictor: Predictor, *, score_table: bool) -> str:
     """Return the predictor's document as text."""
-    document = to_document(predictor, score_table=score_table)
-    return json.dumps(document, indent=2, allow_nan=False, ensure_ascii=False) + "\n"
+    return written_out(to_document(predictor, score_table=score_table))
 
 
-def loads(text: str) -> Predictor:
+def loads(text: str | bytes, name: str = "this") -> Predictor:
     """Return the predictor of a document's text; pickles call this and nothing else."""
-    return _read(text, "this")
-
-
-def _read(text: str | bytes, name: str) -> Predictor:
     try:
         return from_document(parse(text.decode("utf-8") if isinstance(text, bytes) else text))
     except (TypeError, ValueError, RecursionError) as error:
@@ -39,7 +31,7 @@ def save(predictor: Predictor, path: str | os.PathLike[str], *, score_table: boo
         file.write(dumps(predictor, score_table=score_table).encode())
 
 
-def load(path: str | os.PathLike[str], *, max_bytes: int = 2**26) -> Predictor:
+def load(path: str | os.PathLike[str], *, max_bytes: int = MOST_BYTES) -> Predictor:
     """Return the predictor that `Predictor.save` wrote; the same version predicts the same bits with it.
 
     Raises ValueError when the file is not one, was changed since, was made by an incompatible version, or
@@ -64,20 +56,4 @@ def load(path: str | os.PathLike[str], *, max_bytes: int = 2**26) -> Predictor:
     ...     ts.load(f"{folder}/predictor.json") == predictor
     True
     """
-    return _read(read_bounded(path, max_bytes), str(path))
-
-
-def read_bounded(path: str | os.PathLike[str], max_bytes: int) -> bytes:
-    """Return what a file holds, unless that is more than `max_bytes`."""
-    from pathlib import Path
-
-    source, most = Path(path), as_integer(max_bytes, "max_bytes", 1)
-    raw = bytearray()
-    with source.open("rb") as file:
-        # What is read is counted, not what the system says of the file: it may be growing, or no file at all.
-        while chunk := file.read(_CHUNK):
-            raw += chunk
-            if len(raw) > most:
-                message = f"{source} is too large for a predictor: more than max_bytes={most}"
-                raise ValueError(message)
-    return bytes(raw)
+    return loads(read_bounded(path, max_bytes), str(path))

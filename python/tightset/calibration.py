@@ -13,12 +13,12 @@ from tightset._inputs import (
     ArrayLike,
     as_alpha,
     as_alphas,
+    as_calibration_logits,
     as_choice,
     as_flag,
     as_groups,
     as_integer,
     as_labels,
-    as_logits,
     as_row_ids,
     as_seed,
     as_thread_count,
@@ -231,10 +231,7 @@ def calibrate(
             probabilities=probabilities,
             max_memory=max_memory,
         )
-    array = as_logits(logits)
-    if not len(array):
-        message = "logits must have at least one row to calibrate on, got 0"
-        raise ValueError(message)
+    array = as_calibration_logits(logits)
     rows = CalibrationRows(
         logits=array,
         labels=as_labels(labels, len(array)),

@@ -7,9 +7,10 @@ import sys
 from tightset.cli import options
 from tightset.cli.array_files import read_data, read_groups
 from tightset.cli.predict import predict_in_blocks
-from tightset.cli.predictor_files import has_law, read_predictor
+from tightset.cli.predictor_files import read_predictor
 from tightset.cli.standard_streams import STANDARD
 from tightset.metrics import report
+from tightset.predictor import Predictor
 
 
 def evaluate(
@@ -45,3 +46,12 @@ def evaluate(
         options.print_json(found.to_dict())
     else:
         sys.stdout.write(f"{found}\n")
+
+
+def has_law(predictor: Predictor) -> bool:
+    """Whether marginal coverage follows the beta law of its rank, over calibrations.
+
+    Not with selection on the rows that calibrate, with thresholds of several cells, or with a higher rank.
+    """
+    is_fixed = predictor.recipe.selection in (None, "held-out")
+    return is_fixed and predictor.condition is None and predictor.guarantee == "marginal"

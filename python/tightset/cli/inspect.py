@@ -7,7 +7,8 @@ import sys
 from tightset.cells import Condition
 from tightset.cli import options
 from tightset.cli.calibrate import described
-from tightset.cli.predictor_files import has_law, read_predictor
+from tightset.cli.evaluate import has_law
+from tightset.cli.predictor_files import read_predictor
 from tightset.metrics import coverage_band
 from tightset.predictor import Predictor
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import sys
-import tempfile
 from pathlib import Path
 
-from tightset.artefact import load
+from tightset.artefact import load, loads
 from tightset.cli.standard_streams import STANDARD
+from tightset.document.envelope import MOST_BYTES, read_up_to
 from tightset.predictor import Predictor
 from tightset.whole_files import check_folder
 
@@ -19,14 +19,8 @@ def read_predictor(path: str) -> Predictor:
             message = f"{path} does not exist" if not Path(path).exists() else f"{path} is not a file"
             raise FileNotFoundError(message)
         return load(path)
-    with tempfile.TemporaryDirectory() as folder:
-        copy = Path(folder) / "standard-input"
-        copy.write_bytes(sys.stdin.buffer.read())
-        try:
-            return load(copy)
-        except ValueError as error:
-            message = str(error).replace(str(copy), "standard input")
-            raise ValueError(message) from error
+    name = "standard input"
+    return loads(read_up_to(MOST_BYTES, sys.stdin.buffer, name), name)
 
 
 def check_destination(path: str) -> None:
@@ -40,16 +34,4 @@ def write_predictor(predictor: Predictor, path: str, *, score_table: bool) -> No
     if path != STANDARD:
         predictor.save(path, score_table=score_table)
         return
-    with tempfile.TemporaryDirectory() as folder:
-        copy = Path(folder) / "predictor.json"
-        predictor.save(copy, score_table=score_table)
-        sys.stdout.write(copy.read_text(encoding="utf-8"))
-
-
-def has_law(predictor: Predictor) -> bool:
-    """Whether marginal coverage follows the beta law of its rank, over calibrations.
-
-    Not with selection on the rows that calibrate, with thresholds of several cells, or with a higher rank.
-    """
-    is_fixed = predictor.recipe.selection in (None, "held-out")
-    return is_fixed and predictor.condition is None and predictor.guarantee == "marginal"
+    sys.stdout.write(predictor.to_json(score_table=score_table))

@@ -1,14 +1,12 @@
 """Saved predictors of the family: the same kind of JSON document as `tightset.document` writes.
 
-Each kind has its own ``format``. All share the fields of `BlockPredictor`; what a kind adds stands under
-``parameters``. Floats are bits beside readable values, and a SHA-256 covers the whole.
+The fields of `BlockPredictor`, with what rules add under ``parameters``. Floats are bits beside readable
+values, and a SHA-256 covers the whole.
 """
 
 from __future__ import annotations
 
-import json
 import os
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,16 +14,13 @@ from numpy.typing import NDArray
 
 from tightset import _core
 from tightset._inputs import as_alpha, as_flag, as_integer, as_seed
-from tightset.artefact import read_bounded
-from tightset.document.canonical import digest, parse
+from tightset.document.envelope import MOST_BYTES, opened, read_bounded, sealed
 from tightset.document.fields import (
     as_float,
     as_list,
     as_text,
-    check_digest,
     check_fields,
     check_generator,
-    check_version,
     number_document,
     packed,
     unpacked,
@@ -36,9 +31,6 @@ if TYPE_CHECKING:
     from tightset.family.block_predictor import BlockPredictor
 
 VERSION = 1
-
-KINDS = {"tightset-rules": "tightset.family.rule_predictor:RulePredictor"}
-"""Where the class of each format is; a new kind is a line here."""
 
 _FIELDS = (
     "format",
@@ -81,30 +73,12 @@ def dumps(predictor: BlockPredictor, *, score_table: bool) -> str:
     return sealed(document)
 
 
-def sealed(document: dict[str, Any]) -> str:
-    """Return a document as text, with the hash of its contents."""
-    document = {**document, "sha256": digest(document)}
-    return json.dumps(document, indent=2, allow_nan=False, ensure_ascii=False) + "\n"
-
-
-def opened(text: str | bytes, kinds: tuple[str, ...], version: int) -> dict[str, Any]:
-    """Return the document of a text whose format, version and hash are right; ValueError otherwise."""
-    document = parse(text.decode("utf-8") if isinstance(text, bytes) else text)
-    if not isinstance(document, dict) or document.get("format") not in kinds:
-        message = f"its format is not {' or '.join(map(repr, kinds))}"
-        raise ValueError(message)
-    check_version(document, version)
-    check_digest(document)
-    return document
-
-
 def loads(text: str | bytes, name: str = "this") -> BlockPredictor:
     """Return the predictor of a document's text; pickles call this and nothing else."""
+    from tightset.family.rule_predictor import RulePredictor  # here, for it writes itself by this module
+
     try:
-        document = opened(text, tuple(KINDS), VERSION)
-        module, _, kind = KINDS[document["format"]].partition(":")
-        found: type[BlockPredictor] = getattr(import_module(module), kind)
-        return _predictor(document, found)
+        return _predictor(opened(text, RulePredictor.FORMAT, VERSION), RulePredictor)
     except (TypeError, ValueError, RecursionError) as error:
         message = f"{name} is not a valid predictor: {error}"
         raise ValueError(message) from error
@@ -152,7 +126,7 @@ def save(predictor: BlockPredictor, path: str | os.PathLike[str], *, score_table
         file.write(dumps(predictor, score_table=score_table).encode())
 
 
-def load(path: str | os.PathLike[str], *, max_bytes: int = 2**26) -> BlockPredictor:
+def load(path: str | os.PathLike[str], *, max_bytes: int = MOST_BYTES) -> BlockPredictor:
     """Return a predictor of the family that its `save` wrote.
 
     Raises ValueError when the file is not one, was changed since, or holds a value outside its domain. No

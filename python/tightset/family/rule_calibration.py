@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tightset import _core
-from tightset._inputs import ArrayLike, as_alpha, as_labels, as_logits
+from tightset._inputs import ArrayLike, as_alpha, as_calibration_logits, as_labels
 from tightset.family.block_rows import BlockRows
 from tightset.family.rule_predictor import RuleCandidate, RulePredictor, RuleSelection, checked_given
 from tightset.family.rules import Rule
@@ -44,10 +44,7 @@ def calibrate_rules(
         raise ValueError(message)
     rules = tuple(dict.fromkeys(rules))
     level = as_alpha(alpha)
-    array = as_logits(logits)
-    if not len(array):
-        message = "logits must have at least one row to calibrate on, got 0"
-        raise ValueError(message)
+    array = as_calibration_logits(logits)
     rows = BlockRows.read(
         array,
         row_ids=row_ids,

@@ -11,12 +11,12 @@ from tightset import _core
 from tightset._inputs import (
     ArrayLike,
     as_alpha,
+    as_calibration_logits,
     as_choice,
     as_features,
     as_flag,
     as_integer,
     as_labels,
-    as_logits,
     as_number,
     as_row_ids,
     as_seed,
@@ -99,10 +99,7 @@ def calibrate(
     >>> [round(float(sets.covers(labels[2000:])[part].mean()), 2) for part in (hard, ~hard)]
     [0.89, 0.9]
     """
-    array = as_logits(logits)
-    if not len(array):
-        message = "logits must have at least one row to calibrate on, got 0"
-        raise ValueError(message)
+    array = as_calibration_logits(logits)
     truth, ids = as_labels(labels, len(array)), as_row_ids(row_ids, len(array))
     level, key, is_probabilities = as_alpha(alpha), as_seed(seed), as_flag(probabilities, "probabilities")
     scoring = Scoring(score, reweight, temperature)  # type: ignore[arg-type]

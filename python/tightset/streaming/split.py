@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tightset.recipes import Selection
+from tightset.splitmix import mixed
 
 Part: TypeAlias = Literal["all", "first", "second"]
 
@@ -21,7 +22,7 @@ _TAG = 0x53706C69745F7631
 
 def first_part(seed: int, row_ids: NDArray[np.uint64], selection: Selection) -> NDArray[np.bool_]:
     """Return which rows are in the first part: a quarter for ``"held-out"``, else a half."""
-    hashes = _mixed(row_ids ^ _mixed(np.array([(seed + _TAG) % 2**64], dtype=np.uint64)))
+    hashes = mixed(row_ids ^ mixed(np.array([(seed + _TAG) % 2**64], dtype=np.uint64)))
     parts = 4 if selection == "held-out" else 2
     return hashes < np.uint64(2**64 // parts)
 
@@ -31,11 +32,3 @@ def parts_of(selection: Selection) -> tuple[Part, Part, Part]:
     if selection == "held-out":
         return "first", "first", "second"
     return "first", "second", "first" if selection == "released" else "all"
-
-
-def _mixed(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Return the output function of SplitMix64, which mixes every bit into every other."""
-    words = words + np.uint64(0x9E3779B97F4A7C15)
-    words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return words ^ (words >> np.uint64(31))

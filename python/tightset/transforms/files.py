@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from tightset import _core
-from tightset.artefact import read_bounded
+from tightset.document.envelope import MOST_BYTES, opened, read_bounded, sealed
 from tightset.document.fields import as_list, check_fields, shown
-from tightset.family import documents
 from tightset.transforms.entropy_spline import EntropySpline
 from tightset.transforms.one_vs_rest import Isotonic, Spline
 from tightset.transforms.temperature import ConfTS, TemperatureNLL
@@ -51,10 +50,10 @@ def save(transform: Transform, path: str | os.PathLike[str]) -> None:
         "transforms": chain_document([transform]),
     }
     with written(path) as file:
-        file.write(documents.sealed(document).encode())
+        file.write(sealed(document).encode())
 
 
-def load(path: str | os.PathLike[str], *, max_bytes: int = 2**26) -> Transform:
+def load(path: str | os.PathLike[str], *, max_bytes: int = MOST_BYTES) -> Transform:
     """Return the transform that `Transform.save` wrote.
 
     Raises ValueError when the file is not one, was changed since, or holds a value outside its domain. No
@@ -73,7 +72,7 @@ def load(path: str | os.PathLike[str], *, max_bytes: int = 2**26) -> Transform:
     True
     """
     try:
-        document = documents.opened(read_bounded(path, max_bytes), (FORMAT,), VERSION)
+        document = opened(read_bounded(path, max_bytes), FORMAT, VERSION)
         fields = ("format", "format_version", "tightset", "transforms", "sha256")
         check_fields(document, "the document", fields)
         (found,) = chain_from_document(document["transforms"])

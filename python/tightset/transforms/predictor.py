@@ -13,10 +13,9 @@ from numpy.typing import NDArray
 
 from tightset import _core
 from tightset._inputs import ArrayLike, as_flag, as_integer, as_labels, as_logits, as_row_ids
-from tightset.artefact import read_bounded
 from tightset.document import from_document
+from tightset.document.envelope import MOST_BYTES, opened, read_bounded, sealed
 from tightset.document.fields import check_fields
-from tightset.family import documents
 from tightset.predictor import Predictor
 from tightset.sets import PredictionSets
 from tightset.transforms.files import chain_document, chain_from_document
@@ -149,7 +148,7 @@ class TransformedPredictor:
 
     def to_json(self, *, score_table: bool = False) -> str:
         """Return what `save` writes."""
-        return documents.sealed(
+        return sealed(
             {
                 "format": FORMAT,
                 "format_version": VERSION,
@@ -188,7 +187,7 @@ def loads(text: str | bytes, name: str = "this") -> TransformedPredictor:
         "sha256",
     )
     try:
-        document = documents.opened(text, (FORMAT,), VERSION)
+        document = opened(text, FORMAT, VERSION)
         check_fields(document, "the document", fields)
         predictor = from_document(document["predictor"])
         chain = chain_from_document(document["transforms"])
@@ -205,7 +204,7 @@ def loads(text: str | bytes, name: str = "this") -> TransformedPredictor:
         raise ValueError(message) from error
 
 
-def load_predictor(path: str | os.PathLike[str], *, max_bytes: int = 2**26) -> TransformedPredictor:
+def load_predictor(path: str | os.PathLike[str], *, max_bytes: int = MOST_BYTES) -> TransformedPredictor:
     """Return the predictor that `TransformedPredictor.save` wrote.
 
     Raises ValueError when the file is not one, was changed since, or holds a value outside its domain. No
