@@ -81,7 +81,11 @@ audit: $(VENV)/ready ## known vulnerabilities and licences of all dependencies; 
 	$(BIN)/pip-audit --strict --no-deps --disable-pip --requirement $(VENV)/frozen.txt
 
 coverage: $(VENV)/built ## branches of the Python layer and lines of the core; needs cargo install cargo-llvm-cov
-	$(BIN)/python -m pytest -q -n 2 -o timeout=600 --cov --cov-report=term
+	$(BIN)/python -m pytest -q -n 2 -o timeout=600 --cov --cov-report=
+	@if [ -e $(PEERS)/built ]; then \
+	  $(PEERS)/bin/python -m pytest -q tests/peers -o addopts="-ra" --cov --cov-append --cov-report=; \
+	else echo "without the peers, and so without their adapters: make test-peers sets up their environment"; fi
+	$(BIN)/coverage report
 	cargo llvm-cov --summary-only --ignore-filename-regex 'src/(py|probe|reading)'
 
 docs: $(VENV)/built ## build the documentation site to build/docs, with every example run and every warning an error

@@ -440,3 +440,15 @@ def test_pages(page):
     session = {}
     for block in blocks:
         exec(compile(block, page, "exec"), session)
+
+
+def test_what_the_adapters_cannot_do_is_refused():
+    from tightset.integrations.mapie import ConformityScore
+    from tightset.integrations.score_rule import ScoreRule
+
+    p = np.array([[0.7, 0.2, 0.1]])
+    with pytest.raises(ValueError, match="agg_scores must be 'mean' with this score, got 'crossval'"):
+        ConformityScore().get_predictions(None, np.array([0.1]), p, None, agg_scores="crossval")
+    with pytest.raises(ValueError, match="sets need a rule with ranked=True, got False"):
+        ScoreRule("thr", ranked=False).sets(p, 0.5)
+    assert repr(ScoreRule("thr")) == f"ScoreRule({ts.Scoring('thr', None, 1.0)})"
