@@ -59,6 +59,8 @@ pub trait Float:
     fn from_f32(value: f32) -> Self;
     /// The row as float32, if that is the type.
     fn as_f32(row: &[Self]) -> Option<&[f32]>;
+    /// The same of rows that are written.
+    fn as_f32_mut(rows: &mut [Self]) -> Option<&mut [f32]>;
     /// The same of columns, a value for each row of a group.
     fn columns_as_f32(columns: &[Column<Self>]) -> Option<&[Column<f32>]>;
     /// The same of columns that are written.
@@ -164,6 +166,11 @@ impl Float for f32 {
     #[inline(always)]
     fn as_f32(row: &[Self]) -> Option<&[f32]> {
         Some(row)
+    }
+
+    #[inline(always)]
+    fn as_f32_mut(rows: &mut [Self]) -> Option<&mut [f32]> {
+        Some(rows)
     }
 
     #[inline(always)]
@@ -306,6 +313,11 @@ impl Float for f64 {
 
     #[inline(always)]
     fn as_f32(_row: &[Self]) -> Option<&[f32]> {
+        None
+    }
+
+    #[inline(always)]
+    fn as_f32_mut(_rows: &mut [Self]) -> Option<&mut [f32]> {
         None
     }
 

@@ -89,6 +89,23 @@ pub(crate) fn lend<F>(data: &[F], n_labels: usize) -> [&[F]; GROUP] {
     rows
 }
 
+/// Writes columns into rows of `n_labels`, as many as `rows` holds and at most a group, from label `first` on.
+#[inline(always)]
+#[cfg(any(feature = "python", test))]
+pub(crate) fn write_rows<F: Float>(columns: &[Column<F>], first: usize, n_labels: usize, rows: &mut [F]) {
+    #[cfg(target_arch = "x86_64")]
+    if let (Some(columns), Some(rows)) = (F::columns_as_f32(columns), F::as_f32_mut(rows))
+        && crate::simd::x86_64::write_rows(columns, first, n_labels, rows).is_some()
+    {
+        return;
+    }
+    for (i, row) in rows.chunks_exact_mut(n_labels).enumerate() {
+        for (value, column) in row[first..].iter_mut().zip(columns) {
+            *value = column.0[i];
+        }
+    }
+}
+
 /// A dense row-major matrix in memory.
 #[derive(Clone, Copy, Debug)]
 pub struct Matrix<'a, F> {

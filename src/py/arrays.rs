@@ -20,7 +20,7 @@ use pyo3::prelude::*;
 
 use crate::error::Error;
 use crate::float::Float;
-use crate::rows::{GROUP, MOST_LABELS, Rows, lend, log_probabilities};
+use crate::rows::{Column, GROUP, MOST_LABELS, Rows, lend, log_probabilities, write_rows};
 use crate::simd::fetch;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -218,7 +218,11 @@ impl Table {
                 }
             }
         } else if self.row_stride == N as isize && rows.windows(2).all(|pair| pair[1] == pair[0] + 1) {
-            self.read_columns(rows[0], rows.len(), target, native);
+            if self.swapped {
+                self.read_columns(rows[0], rows.len(), target, native);
+            } else {
+                self.read_columns(rows[0], rows.len(), target, convert);
+            }
         } else {
             let mut starts = [std::ptr::null::<u8>(); GROUP];
             for (start, &row) in starts.iter_mut().zip(rows) {
@@ -244,7 +248,7 @@ impl Table {
     ) {
         const SIDE: usize = 16;
         let (k, start) = (self.n_labels, self.address(first));
-        let mut square = [[[0_u8; N]; GROUP]; SIDE];
+        let mut square = [Column([F::ZERO; GROUP]); SIDE];
         for left in (0..k).step_by(SIDE) {
             let width = SIDE.min(k - left);
             for (column, values) in square[..width].iter_mut().enumerate() {
@@ -254,17 +258,17 @@ impl Table {
                     let address = start.offset((left + column) as isize * self.column_stride);
                     std::slice::from_raw_parts(address.cast::<[u8; N]>(), count)
                 };
-                values[..count].copy_from_slice(source);
-                // The next rows come after these: their lines are asked for now, to be there when it is their turn.
-                for line in (0..count * N).step_by(64) {
-                    fetch(source.as_ptr().wrapping_add(count).cast::<u8>().wrapping_add(line));
+                for (value, &bytes) in values.0.iter_mut().zip(source) {
+                    *value = native(bytes);
+                }
+                // The next rows come after these: all their lines are asked for now, to be there when it is
+                // their turn. Of 32 rows of float32 there are three, as arrays rarely begin with a line.
+                let next = source.as_ptr().wrapping_add(count).cast::<u8>();
+                for line in 0..=(count * N).div_ceil(64) {
+                    fetch(next.wrapping_add((64 * line).min(count * N)));
                 }
             }
-            for (i, row) in target.chunks_exact_mut(k).enumerate() {
-                for (value, column) in row[left..left + width].iter_mut().zip(&square) {
-                    *value = native(column[i]);
-                }
-            }
+            write_rows(&square[..width], left, k, target);
         }
     }
 

@@ -50,6 +50,44 @@ pub(super) unsafe fn transpose<V: Vector>(rows: &[&[f32]; GROUP], columns: &mut 
     }
 }
 
+/// Writes columns into rows of `n_labels`, as many as `rows` holds and at most a group, from label `first` on.
+///
+/// # Safety
+/// The instruction set of V must be available.
+#[inline(always)]
+pub(super) unsafe fn write_rows<V: Vector>(
+    columns: &[Column<f32>],
+    first: usize,
+    n_labels: usize,
+    rows: &mut [f32],
+) {
+    let count = rows.len() / n_labels;
+    assert!(first + columns.len() <= n_labels && count <= GROUP, "columns and rows of a group");
+    for (left, columns) in (first..).step_by(V::LANES).zip(columns.chunks(V::LANES)) {
+        for lane in (0..count).step_by(V::LANES) {
+            // SAFETY: a column has GROUP values, a multiple of V::LANES, of which those of `count` rows are used;
+            // each of these rows has a value for each column. The caller vouches for the instruction set.
+            unsafe {
+                let mut tile = [V::splat(0.0); 16];
+                for (values, column) in tile.iter_mut().zip(columns) {
+                    *values = V::load(column.0.as_ptr().add(lane));
+                }
+                let tile = V::transpose(tile);
+                for i in 0..V::LANES.min(count - lane) {
+                    let to = rows.as_mut_ptr().add((lane + i) * n_labels + left);
+                    if columns.len() == V::LANES {
+                        tile[i].store(to);
+                    } else {
+                        let mut part = [0.0; 16];
+                        tile[i].store(part.as_mut_ptr());
+                        std::ptr::copy_nonoverlapping(part.as_ptr(), to, columns.len());
+                    }
+                }
+            }
+        }
+    }
+}
+
 /// The two largest logits and the sum of patterns of each row.
 ///
 /// # Safety

@@ -6,8 +6,8 @@ use super::vector::{Vector, depth, exp2};
 use crate::nucleus::{Candidates, MOST_SUMMED, Wanted};
 use crate::sum::deepest;
 
-/// Each pass over the labels tries three thresholds at once: 1/64 of the range is left after three passes. One
-/// more costs what it saves.
+/// Each pass over the labels tries three thresholds at once: 1/64 of the range is left after three passes. With
+/// two or four, sets of 56 among 1000 labels take 5 and 12 % longer.
 const PASSES: usize = 3;
 
 /// Labels that are ranked by comparing each with all others.

@@ -98,6 +98,10 @@ dispatched! {
     fn transpose(rows: &[&[f32]; GROUP], columns: &mut [Column<f32>]) -> () = columns::transpose;
 }
 dispatched! {
+    /// The other way, into rows of `n_labels` from label `first` on.
+    fn write_rows(columns: &[Column<f32>], first: usize, n_labels: usize, rows: &mut [f32]) -> () = columns::write_rows;
+}
+dispatched! {
     /// The same across rows.
     fn scan_columns(columns: &[Column<f32>]) -> Scanned = columns::scan;
 }
@@ -216,6 +220,12 @@ mod tests {
                     let others = columns::sum_terms::<V>(&columns, &logit, &max, &[scale; GROUP]);
                     let split = columns::split_terms::<V>(&columns, &logit, &max, &second, &[scale; GROUP]);
                     let mut any_poison = false;
+                    for count in [1, 17, GROUP] {
+                        let (mut back, half) = (vec![0.0; count * k], k / 2);
+                        columns::write_rows::<V>(&columns[..half], 0, k, &mut back);
+                        columns::write_rows::<V>(&columns[half..], half, k, &mut back);
+                        assert_eq!(back, data[..count * k]);
+                    }
                     for (i, row) in rows.iter().enumerate() {
                         assert!((0..k).all(|j| columns[j].0[i] == row[j]));
                         let (scan, row_poison) = row::read_plain::<f32>(row);
