@@ -172,7 +172,7 @@ def _workers(service, count):
 def test_workers_may_be_ended_as_they_begin(path, seconds):
     service = Service(path, "--workers", 3)
     time.sleep(seconds)
-    assert service.stop() == 0
+    assert service.stop() == 0, service.log
     assert not any("failed" in line or "Traceback" in line for line in service.log), service.log
 
 
@@ -260,6 +260,32 @@ def test_a_signal_as_the_port_is_announced(path, sent, workers):
     assert ended.returncode == 0, ended.stderr
     assert "listening" in ended.stderr
     assert "Traceback" not in ended.stderr
+
+
+def test_an_exit_that_arrives_as_another_error_is_a_quiet_end(path):
+    """A signal within a class body, as in what FastAPI builds, becomes a RuntimeError."""
+    program = """
+import os, signal
+from tightset.cli import main
+from tightset.service import server
+
+class Signalled:
+    def __set_name__(self, owner, name):
+        os.kill(os.getppid(), signal.SIGTERM)
+        while True:
+            signal.pause()
+
+def app_of(room):
+    class Body:
+        signalled = Signalled()
+
+server.app_of = app_of
+main()
+"""
+    command = [sys.executable, "-c", program, "serve", "--port", "0", "--workers", "2", path]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert ended.returncode == 0, ended.stderr
+    assert "failed" not in ended.stderr
 
 
 @pytest.mark.parametrize("way", ["file", "variable"])

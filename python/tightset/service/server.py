@@ -11,6 +11,7 @@ import socket
 import struct
 import sys
 import time
+from contextlib import suppress
 from types import FrameType
 from typing import Any
 
@@ -87,9 +88,11 @@ def _work(room: Room, listener: socket.socket) -> int:
         ws="none",
     )
     server = _Server(config, room)
-    # uvicorn ends by sending itself the signal that it was ended by, to whoever listened before.
+    # A signal from here on is remembered, also before uvicorn listens and after: it ends by sending itself the
+    # signal that it was ended by, to whoever listened before. An exit raised into the running loop would come
+    # out of it as one thing or another.
     for sig in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(sig, lambda *_: None if server.started else sys.exit(0))
+        signal.signal(sig, server.handle_exit)
     server.run(sockets=[listener])
     log.info("ended")
     return 0 if server.started else 1
@@ -221,9 +224,8 @@ class _Crew:
                 self._pids[pid] = worker
             signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
             return
-        code = 1
+        told, code = _end_quietly(), 1
         try:
-            _end_quietly()
             signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until the server listens to it
             signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
             self._room.measures.become(worker)
@@ -231,7 +233,11 @@ class _Crew:
         except SystemExit as ended:  # by a signal, before there was anything to shut down
             code = int(ended.code or 0)
         except BaseException:
-            log.exception("worker %d failed", worker)
+            # What a handler raises may arrive as something else: a class body makes a RuntimeError of it.
+            if told:
+                code = 0
+            else:
+                log.exception("worker %d failed", worker)
         finally:
             sys.stderr.flush()
             os._exit(code)
@@ -245,12 +251,21 @@ class _Crew:
 
     def _tell(self, sig: int) -> None:
         for pid in list(self._pids):
-            os.kill(pid, sig)
+            with suppress(ProcessLookupError):  # one that was waited for, at the moment when the signal came
+                os.kill(pid, sig)
 
 
-def _end_quietly() -> None:
+def _end_quietly() -> list[int]:
+    """Have SIGTERM and SIGINT end the process with 0; return the list that says whether one came."""
+    told: list[int] = []
+
+    def end(sig: int, _: FrameType | None) -> None:
+        told.append(sig)
+        sys.exit(0)
+
     for sig in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(sig, lambda *_: sys.exit(0))
+        signal.signal(sig, end)
+    return told
 
 
 def _log_to_stderr() -> None:
