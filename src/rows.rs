@@ -223,6 +223,24 @@ mod tests {
         assert!(Matrix::<f32>::new(&[], 1 << 31).is_err());
     }
 
+    fn columns_become_rows_in<F: Float>() {
+        let (n, k) = (19, 37);
+        let value = |row: usize, label: usize| F::from_f64((row * 100 + label) as f64);
+        let columns: Vec<Column<F>> =
+            (0..k).map(|label| Column(std::array::from_fn(|row| value(row, label)))).collect();
+        let mut rows = vec![F::ZERO; n * k];
+        for first in (0..k).step_by(16) {
+            write_rows(&columns[first..k.min(first + 16)], first, k, &mut rows);
+        }
+        assert!((0..n * k).all(|i| rows[i] == value(i / k, i % k)));
+    }
+
+    #[test]
+    fn columns_become_rows() {
+        columns_become_rows_in::<f32>();
+        columns_become_rows_in::<f64>();
+    }
+
     #[test]
     fn groups_are_consecutive_rows() {
         let data: Vec<f64> = (0..60).map(f64::from).collect();

@@ -55,6 +55,7 @@ pub(super) unsafe fn transpose<V: Vector>(rows: &[&[f32]; GROUP], columns: &mut 
 /// # Safety
 /// The instruction set of V must be available.
 #[inline(always)]
+#[cfg(any(feature = "python", test))]
 pub(super) unsafe fn write_rows<V: Vector>(
     columns: &[Column<f32>],
     first: usize,

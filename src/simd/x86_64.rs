@@ -99,6 +99,7 @@ dispatched! {
 }
 dispatched! {
     /// The other way, into rows of `n_labels` from label `first` on.
+    #[cfg(any(feature = "python", test))]
     fn write_rows(columns: &[Column<f32>], first: usize, n_labels: usize, rows: &mut [f32]) -> () = columns::write_rows;
 }
 dispatched! {
