@@ -89,8 +89,8 @@ def _work(room: Room, listener: socket.socket) -> int:
     )
     server = _Server(config, room)
     # A signal from here on is remembered, also before uvicorn listens and after: it ends by sending itself
-    # the signal that it was ended by, to whoever listened before. An exit raised into the running loop would come
-    # out of it as one thing or another.
+    # the signal that it was ended by, to whoever listened before. An exit raised into the running loop
+    # would come out of it as one thing or another.
     for sig in (signal.SIGTERM, signal.SIGINT):
         signal.signal(sig, server.handle_exit)
     server.run(sockets=[listener])
