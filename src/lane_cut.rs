@@ -48,7 +48,7 @@ enum Share {
     OfTop(f64),
 }
 
-/// Fewer rows are quicker one by one.
+/// Fewer rows go one by one: most lanes would be empty. Where exactly lanes begin to pay was not measured.
 const WORTH_LANES: usize = 4;
 
 /// What the sums, the bounds and the definition's quanta may be off by, in units of Z: ten times and more.

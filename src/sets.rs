@@ -64,7 +64,7 @@ impl Sets {
     /// The sets of all rows, block by block: `work` adds those of its rows, in order.
     ///
     /// Offsets are written where they stay, counted within their block at first. They are completed, and the
-    /// labels copied, by all threads: for ten labels a row, a quarter of the time went into page faults.
+    /// labels copied, by all threads: the first touch of new memory took much of one thread's time at ten labels.
     pub(crate) fn of_blocks(
         n_rows: usize,
         size: Size,
