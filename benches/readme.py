@@ -14,6 +14,9 @@ LEFT_OUT = (
     "predict_set of one row, E, K = 10 ",
     "predict_set of one row, E, K = 128,000",
     "plain APS sets, A",
+    "TorchCP's",
+    "crepes, p-values",
+    "plain APS, calibrate and predict, B",
 )
 START, END = "<!-- speed: benches/readme.py writes this -->", "<!-- end of speed -->"
 
