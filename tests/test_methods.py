@@ -14,7 +14,7 @@ from methods import winners
 from tightset.advice import with_advice
 from tightset.comparison import compare
 from tightset.methods import ALL, RECIPES, WAYS, as_method, method_names
-from tightset.metrics.splits import Part, band_of_parts
+from tightset.metrics.splits import Part, _bound, band_of_parts
 from tightset.report.figures import drawn
 
 LEVELS = [0.9, 0.8]
@@ -257,3 +257,7 @@ def test_the_table_of_winners(found):
         worst_stratum_coverage={"rank": 0.88, "aps/rlcp": 0.7},
     )
     assert clear.startswith("| noise | `aps/rlcp` (1.900) | `rank` (2.000) | `rank` (0.880, size 2.000) |")
+
+
+def test_a_law_without_spread_has_its_value_as_its_bound():
+    assert _bound(np.array([0.25, 1.0]), np.array([0.0, 1.0]), allowed=5.0) == 1.0

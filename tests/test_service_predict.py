@@ -8,11 +8,13 @@ import socket
 
 import numpy as np
 import pytest
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
 import tightset as ts
 from load_client import serving
 from service_cases import BINARY, JSON, ask, data, save
+from tightset.service.app import _refusal_of
 from tightset.service.bodies import BodyReader
 from tightset.service.refusals import Refusal
 from tightset.service.settings import Limits
@@ -292,3 +294,10 @@ def test_infinite_thresholds_are_null(tmp_path):
         assert model["trivial"] is True
         assert ask(service, "/v1/predict", {"rows": [[1, 2, 3]]}).json["sets"] == [[2, 1, 0]]
         assert ask(service, "/v1/state").json["models"][0]["trivial"] is True
+
+
+def test_what_the_framework_refuses_keeps_its_reason():
+    """Not all that it refuses is a path that is not there."""
+    request = Request({"type": "http", "method": "GET", "path": "/v1/models", "headers": []})
+    found = _refusal_of(HTTPException(400, "a header is no header"), request)
+    assert (found.code, str(found)) == ("invalid_request", "a header is no header")

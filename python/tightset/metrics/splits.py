@@ -139,6 +139,8 @@ def _bound(values: NDArray[np.float64], law: NDArray[np.float64], allowed: float
     """
     mean = float(law @ values)
     spread = math.sqrt(float(law @ (values - mean) ** 2))
+    if spread == 0.0:
+        return mean
     best = float(values.max())
     with np.errstate(divide="ignore"):  # probabilities below the smallest float
         log_law = np.log(law)

@@ -120,8 +120,9 @@ def _refusal_of(error: Exception, request: Request) -> Refusal:
         return Refusal("internal", "something went wrong here")
     if error.status_code == 405:
         return Refusal("method_not_allowed", f"{request.method} is not for this path")
-    # The router knows no other reason: bodies are read by bodies.py, not by the framework.
-    return Refusal("not_found", f"there is nothing at {request.url.path[:80]}")
+    if error.status_code == 404:
+        return Refusal("not_found", f"there is nothing at {request.url.path[:80]}")
+    return Refusal("invalid_request", str(error.detail))
 
 
 def _declare_token(app: FastAPI) -> None:
