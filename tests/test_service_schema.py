@@ -17,8 +17,8 @@ load_all_checks()
 # A model has a number of labels that a schema for several cannot say exactly, and ids of requests that exist.
 LEFT_OUT = ("positive_data_acceptance", "use_after_free", "ensure_resource_availability")
 USED = [check for check in CHECKS.get_all() if check.__name__ not in LEFT_OUT]
-# What schemathesis expects by itself, and 413, which docs/service.md has for two reasons alone: `run` holds the
-# service to them.
+# What schemathesis expects by itself, and 413, which docs/service.md has for two reasons alone: `run` holds
+# the service to them.
 REFUSED = [400, 401, 403, 404, 405, 406, 409, 413, 415, 422, 428, 429, "5xx"]
 CONFIG = {"checks": {"negative_data_rejection": {"expected-statuses": REFUSED}}}
 
