@@ -6,9 +6,11 @@ import asyncio
 from contextlib import suppress
 from typing import Any
 
+import numpy as np
 import orjson
 from starlette.requests import ClientDisconnect, Request
 
+from tightset.service.intake import EXTENSION, ReceiveInto
 from tightset.service.refusals import Refusal
 from tightset.service.settings import Limits
 
@@ -35,7 +37,7 @@ class BodyReader:
             raise Refusal("media_type", message)
         return found
 
-    async def read(self, request: Request, media_type: str) -> bytes:
+    async def read(self, request: Request, media_type: str) -> bytes | memoryview:
         """Return the whole body; too large, too slow or one too many is refused.
 
         What a request announces is checked before anything is read, what arrives as it arrives.
@@ -57,8 +59,10 @@ class BodyReader:
                 body: bytes = first.get("body", b"")
                 if not first.get("more_body", False):
                     return body
-                # Joined at the end: to grow an array copies it again and again, and one of the announced size
-                # would be zeroed first.
+                into: ReceiveInto | None = request.scope.get("extensions", {}).get(EXTENSION)
+                if into is not None and expected:
+                    return await _filled(expected, body, into)
+                # Joined at the end: to grow an array copies it again and again.
                 parts, size = [body], len(body)
                 while True:
                     part = await request.receive()
@@ -105,7 +109,16 @@ class BodyReader:
         self.held += count
 
 
-def parse_object(body: bytes) -> dict[str, Any]:
+async def _filled(size: int, first: bytes, receive_into: ReceiveInto) -> memoryview:
+    """Return a body of this size that began so."""
+    whole = np.empty(size, np.uint8).data  # bytearray would write zeros first
+    whole[: len(first)] = first
+    if not await receive_into(whole[len(first) :]):
+        raise ClientDisconnect
+    return whole
+
+
+def parse_object(body: bytes | memoryview) -> dict[str, Any]:
     """Return the JSON object of a body. NaN, Infinity and numbers beyond float64 are no JSON."""
     try:
         found = orjson.loads(body)

@@ -55,7 +55,7 @@ def rows_of_flat(
     return _cast(values, dtype).reshape(shape)
 
 
-def rows_of_bytes(body: bytes, shape: str, n_labels: int, limits: Limits) -> NDArray[Any]:
+def rows_of_bytes(body: bytes | memoryview, shape: str, n_labels: int, limits: Limits) -> NDArray[Any]:
     """Return the view of little-endian float32 in row-major order, whose shape a header has."""
     parts = shape.split(",")
     # Digits alone, and few: `int` takes signs, underscores and other alphabets.

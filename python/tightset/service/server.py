@@ -18,6 +18,7 @@ from typing import Any
 import uvicorn
 
 from tightset.service.app import app_of
+from tightset.service.intake import Connection
 from tightset.service.room import Room, log
 from tightset.service.settings import Settings
 
@@ -81,6 +82,7 @@ def _work(room: Room, listener: socket.socket) -> int:
         log_config=None,
         log_level="warning",
         access_log=False,
+        http=Connection,
         lifespan="on",
         server_header=False,
         timeout_keep_alive=_KEEP_ALIVE,

@@ -177,7 +177,7 @@ def routes(room: Room) -> APIRouter:
 
 
 def _read_json(
-    room: Room, request: Request, body: bytes
+    room: Room, request: Request, body: bytes | memoryview
 ) -> tuple[Model, NDArray[Any], NDArray[np.uint64] | None, bool, bool]:
     given = parse_object(body)
     known_fields(given, _PREDICT)
@@ -207,7 +207,7 @@ def _read_json(
 
 
 def _read_binary(
-    room: Room, request: Request, body: bytes
+    room: Room, request: Request, body: bytes | memoryview
 ) -> tuple[Model, NDArray[Any], NDArray[np.uint64] | None, bool, bool]:
     model = room.models.find(request.query_params.get("model"))
     word = request.query_params.get("allow_empty", "true")
