@@ -7,7 +7,7 @@
 //! Small work never enters the pool.
 
 use std::ops::Range;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use crate::error::Error;
 use crate::rows::GROUP;
@@ -213,10 +213,21 @@ fn from_environment(read: impl Fn(&str) -> Option<String>) -> Result<usize, Erro
     Ok(available_threads())
 }
 
-/// Threads that the machine and its container allow this process.
+/// Threads that the machine and its container allow this process, as found when it first asks.
+///
+/// To find out takes some forty system calls, as long as a hundred rows; a forked process asks anew.
 #[must_use]
 pub fn available_threads() -> usize {
-    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+    /// Process and threads in one word, so that no other thread sees half of it.
+    static FOUND: AtomicU64 = AtomicU64::new(0);
+    let process = u64::from(std::process::id());
+    let found = FOUND.load(Ordering::Relaxed);
+    if found >> 32 == process {
+        return (found & u64::from(u32::MAX)) as usize;
+    }
+    let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get).min(pool::MOST);
+    FOUND.store(process << 32 | threads as u64, Ordering::Relaxed);
+    threads
 }
 
 #[cfg(feature = "rayon")]

@@ -518,7 +518,7 @@ def test_a_fault_before_any_answer_has_one(path, monkeypatch, caplog):
 
     monkeypatch.setattr(log, "propagate", True)
     room = Room(Settings(models={"model": str(path)}))
-    answer = called(Gate(broken, room), "/v1/predict", {})
+    answer = called(Gate(broken, room, {}), "/v1/predict", {})
     assert (answer.status, answer.code) == (500, "internal")
     assert b"purpose" not in answer.content
     assert "a fault on purpose" in caplog.text

@@ -67,6 +67,22 @@ def test_affinity_is_respected():
     assert output(code) == ["1", "0"]
 
 
+@linux
+def test_a_forked_process_asks_anew_how_many_threads_it_may_have():
+    code = """
+import os, tightset as ts
+allowed = os.sched_getaffinity(0)
+print(ts.get_num_threads() == len(allowed))
+if os.fork() == 0:
+    os.sched_setaffinity(0, {min(allowed)})
+    print(ts.get_num_threads() == 1, flush=True)
+    os._exit(0)
+os.wait()
+print(ts.get_num_threads() == len(allowed))
+"""
+    assert output(code) == ["True"] * 3
+
+
 @pytest.mark.parametrize("value", ["0", "-1", "x", "100000"])
 @pytest.mark.parametrize("variable", ["TIGHTSET_NUM_THREADS", "OMP_NUM_THREADS"])
 def test_absurd_values_name_the_variable(variable, value):

@@ -96,6 +96,8 @@ def warn_if_probabilities(logits: NDArray[Any], stacklevel: int) -> None:
     rows = logits[:64]
     if rows.dtype.kind != "f" or rows.shape[1] < 2 or not len(rows):
         return
+    if not rows[0].min() >= 0:  # as of nearly all logits: not worth a pass over the others
+        return
     rows = rows.astype(np.float64)
     if (rows >= 0).all() and (np.abs(rows.sum(axis=1) - 1.0) < 1e-3).all():
         message = (

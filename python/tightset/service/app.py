@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from fastapi import FastAPI, Request, Response
+from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
@@ -67,7 +68,8 @@ def app_of(room: Room) -> Gate:
         redoc_url=None,
         redirect_slashes=False,
     )
-    app.include_router(v1.routes(room))
+    own = v1.routes(room)
+    app.include_router(own)
     app.include_router(v2.routes(room))
     app.include_router(page.routes())
 
@@ -93,7 +95,8 @@ def app_of(room: Room) -> Gate:
     app.add_exception_handler(ClientDisconnect, gone)
     if room.settings.token is not None:
         _declare_token(app)
-    return Gate(app, room)
+    posted = [each for each in own.routes if isinstance(each, APIRoute) and each.methods == {"POST"}]
+    return Gate(app, room, {each.path: each.endpoint for each in posted})
 
 
 class _Refused(Response):

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from typing import Any
 
 import orjson
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
 
 from tightset.service.auth import OPEN_PATHS, Token
 from tightset.service.refusals import Refusal
@@ -16,6 +18,7 @@ Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 Application = Callable[[Message, Receive, Send], Awaitable[None]]
+Endpoint = Callable[[Request], Awaitable[Response]]
 
 _ENDPOINTS = {
     "/v1/predict": "predict",
@@ -43,11 +46,16 @@ def endpoint_of(path: str) -> str:
 
 
 class Gate:
-    """An ASGI application around another."""
+    """An ASGI application around another.
 
-    def __init__(self, inner: Application, room: Room) -> None:
+    What is posted to the paths in `direct` goes to their functions at once: the ten layers of the framework
+    in between, which do nothing for them, took a sixth of the time of a thousand rows.
+    """
+
+    def __init__(self, inner: Application, room: Room, direct: Mapping[str, Endpoint]) -> None:
         self._inner = inner
         self._room = room
+        self._direct = direct
         self._token = None if room.settings.token is None else Token(room.settings.token)
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
@@ -75,7 +83,16 @@ class Gate:
                 message = "the request needs the header Authorization: Bearer with the token"
                 await refuse(room, Refusal("unauthorised", message), path, send_and_note)
                 return
-            await self._inner(scope, receive, send_and_note)
+            endpoint = self._direct.get(path) if scope["method"] == "POST" else None
+            if endpoint is None:
+                await self._inner(scope, receive, send_and_note)
+                return
+            response = await endpoint(Request(scope, receive))
+            await response(scope, receive, send_and_note)
+        except Refusal as refusal:
+            await refuse(room, refusal, path, send_and_note)
+        except ClientDisconnect:
+            pass
         except Exception:
             log.exception("%s failed", path)
             if not status:

@@ -85,6 +85,7 @@ def _work(room: Room, listener: socket.socket) -> int:
         http=Connection,
         lifespan="on",
         server_header=False,
+        proxy_headers=False,  # nobody asks where a request came from
         timeout_keep_alive=_KEEP_ALIVE,
         backlog=2048,
         ws="none",

@@ -15,7 +15,7 @@ from tightset.service.bodies import BINARY, JSON, known_fields, parse_object
 from tightset.service.models import Model
 from tightset.service.refusals import Refusal
 from tightset.service.room import Room
-from tightset.service.rows import check_finite, row_ids_of, rows_of_bytes, rows_of_lists
+from tightset.service.rows import row_ids_of, rows_of_bytes, rows_of_lists
 from tightset.sets import PredictionSets
 
 _PREDICT = frozenset({"rows", "model", "dtype", "allow_empty", "names", "row_ids"})
@@ -94,10 +94,11 @@ def routes(room: Room) -> APIRouter:
         def work() -> tuple[Model, NDArray[Any], NDArray[np.uint64] | None, PredictionSets, bytes]:
             read = _read_json if media_type == JSON else _read_binary
             model, logits, row_ids, allow_empty, names = read(room, request, body)
-            check_finite(logits)
             sets, alpha = room.predict(model, logits, row_ids, allow_empty=allow_empty)
             if in_bytes:
-                packed = sets.sizes.astype("<i4").tobytes() + sets.indices.astype("<i4", copy=False).tobytes()
+                packed = b"".join(
+                    (sets.sizes.astype("<i4").data, sets.indices.astype("<i4", copy=False).data)
+                )
                 return model, logits, row_ids, sets, packed
             answer = {
                 "request_id": request_id,
@@ -110,7 +111,7 @@ def routes(room: Room) -> APIRouter:
                 answer["names"] = _names_of(sets, model)
             return model, logits, row_ids, sets, orjson.dumps(answer, option=orjson.OPT_SERIALIZE_NUMPY)
 
-        model, logits, row_ids, sets, content = await room.run(len(body), work)
+        model, logits, row_ids, sets, content = await room.run(len(body), work, is_json=media_type == JSON)
         room.sent(request_id, model, logits, row_ids, sets)
         headers = {"X-Request-Id": request_id}
         if in_bytes:

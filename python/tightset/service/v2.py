@@ -19,7 +19,7 @@ from tightset.service.bodies import JSON, parse_object
 from tightset.service.models import Model
 from tightset.service.refusals import Refusal
 from tightset.service.room import Room
-from tightset.service.rows import check_count, check_finite, row_ids_of, rows_of_flat, rows_of_lists
+from tightset.service.rows import check_count, row_ids_of, rows_of_flat, rows_of_lists
 from tightset.sets import PredictionSets
 
 _DTYPES: dict[str, type[np.generic]] = {
@@ -89,7 +89,6 @@ def routes(room: Room) -> APIRouter:
             request_id = _request_id(room, given)
             wanted = _wanted(given)
             logits, row_ids = _inputs(room, model, given)
-            check_finite(logits)
             sets, alpha = room.predict(model, logits, row_ids, allow_empty=True)
             answer = {
                 "model_name": model.name,
@@ -101,7 +100,7 @@ def routes(room: Room) -> APIRouter:
             content = orjson.dumps(answer, option=orjson.OPT_SERIALIZE_NUMPY)
             return request_id, logits, row_ids, sets, content
 
-        request_id, logits, row_ids, sets, content = await room.run(len(body), work)
+        request_id, logits, row_ids, sets, content = await room.run(len(body), work, is_json=True)
         room.sent(request_id, model, logits, row_ids, sets)
         return Response(content, media_type=JSON)
 
