@@ -72,7 +72,7 @@ def test_a_forked_process_asks_anew_how_many_threads_it_may_have():
     code = """
 import os, tightset as ts
 allowed = os.sched_getaffinity(0)
-print(ts.get_num_threads() == len(allowed))
+print(ts.get_num_threads() == len(allowed), flush=True)
 if os.fork() == 0:
     os.sched_setaffinity(0, {min(allowed)})
     print(ts.get_num_threads() == 1, flush=True)
