@@ -20,7 +20,7 @@ EXTENSION = "tightset.receive_into"
 ReceiveInto = Callable[[memoryview], Awaitable[bool]]
 
 # Read at a time for the parser. Of a large body no more than this goes the long way.
-_HEAD = 2**14
+_HEAD = 2**16
 
 
 class Connection(HttpToolsProtocol):
