@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -186,6 +189,22 @@ def test_logits_through_a_pipe(data, folder, suffix):
     from_file = output("predict", "p.json", path.name, cwd=folder)
     assert output("predict", "p.json", "-", stdin=path.read_bytes(), cwd=folder) == from_file
     assert from_file.count("\n") == N
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="threads are counted where Linux lists them")
+def test_parquet_is_read_without_threads_that_could_outlive_the_command(data, tmp_path):
+    # One of pyarrow's that was not yet done with bytes it had read aborted the command at its end.
+    write(tmp_path / "piped.parquet", data[0][N:], data[1][N:])
+    program = (
+        "import os, sys, pyarrow.parquet\n"
+        "from tightset.cli.array_files import read_data\n"
+        "before = os.listdir('/proc/self/task')\n"
+        "rows = len(read_data('-', None).labels)\n"
+        "print(rows, os.listdir('/proc/self/task') == before)"
+    )
+    content = (tmp_path / "piped.parquet").read_bytes()
+    done = subprocess.run([sys.executable, "-c", program], input=content, capture_output=True, check=True)
+    assert done.stdout.decode() == f"{N} True\n"
 
 
 def test_a_predictor_through_a_pipe(data, folder):

@@ -1,7 +1,7 @@
-"""What users pass, turned into what the core reads: the only place that looks at foreign objects.
+"""What users pass, checked and turned into what the core reads.
 
 NumPy arrays of logits are not copied here, whatever their dtype and layout (longdouble apart); the core
-converts them row by row.
+converts them row by row. `tightset._foreign_arrays` makes NumPy arrays of others.
 """
 
 from __future__ import annotations
@@ -15,15 +15,13 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from tightset._foreign_arrays import RAW_BFLOAT16, as_array, is_torch
 from tightset.warning_kinds import ProbabilitiesWarning
 
 ArrayLike: TypeAlias = Any
 """NumPy arrays, lists, tensors, data frames: whatever offers ``__array__`` or DLPack."""
 
 _Scalar = TypeVar("_Scalar", np.int64, np.uint64, np.float64)
-
-_RAW_BFLOAT16 = np.dtype("V2")
-"""bfloat16 as the core takes it: NumPy has no such dtype."""
 
 
 def as_logits(logits: ArrayLike, *, n_labels: int | None = None, one_row: bool = False) -> NDArray[Any]:
@@ -60,12 +58,12 @@ def as_real_array(logits: ArrayLike) -> NDArray[Any]:
     if dtype.kind == "f" and dtype.itemsize in (4, 8):
         return array  # at once: to name a dtype takes as long as to read a short row
     if dtype.name == "bfloat16":
-        array = array.view(_RAW_BFLOAT16)
+        array = array.view(RAW_BFLOAT16)
     elif dtype.kind == "f" and dtype.itemsize > 8:
         # longdouble differs from platform to platform; nothing else is converted as a whole.
         with np.errstate(over="ignore"):
             array = array.astype(np.float64)
-    elif dtype.kind not in "fiu" and not (dtype == _RAW_BFLOAT16 and _is_torch(logits)):
+    elif dtype.kind not in "fiu" and not (dtype == RAW_BFLOAT16 and is_torch(logits)):
         message = f"logits must be real numbers, got dtype {dtype}"
         raise TypeError(message)
     return array
@@ -73,7 +71,7 @@ def as_real_array(logits: ArrayLike) -> NDArray[Any]:
 
 def as_floats(rows: NDArray[Any]) -> NDArray[Any]:
     """Return what `as_logits` let pass in the dtype that the core computes in: a copy, so for blocks."""
-    if rows.dtype == _RAW_BFLOAT16:
+    if rows.dtype == RAW_BFLOAT16:
         bits = np.ascontiguousarray(rows).view(np.uint16).astype(np.uint32) << 16
         return bits.view(np.float32)
     is_narrow = rows.dtype.kind == "f" and rows.dtype.itemsize <= 4
@@ -383,80 +381,3 @@ def as_seed(seed: object) -> int:
 def as_thread_count(n_threads: object) -> int | None:
     """Return a positive number of threads, or None for as many as the machine allows."""
     return None if n_threads is None else as_integer(n_threads, "n_threads", 1, 2**31)
-
-
-def as_array(value: ArrayLike, name: str) -> NDArray[Any]:
-    """Return an array of whatever the value holds."""
-    if isinstance(value, np.ma.MaskedArray):
-        if np.ma.is_masked(value):
-            message = f"{name} must not be masked: {int(np.ma.getmaskarray(value).sum())} entries are"
-            raise TypeError(message)
-        return np.asarray(value.data)
-    if _is_torch(value):
-        return _from_torch(value, name)
-    module = type(value).__module__.partition(".")[0]
-    if module == "scipy" and hasattr(value, "toarray"):
-        message = f"{name} must be dense, got a sparse {type(value).__name__}"
-        raise TypeError(message)
-    if module == "pyarrow" and hasattr(value, "type") and hasattr(value.type, "value_type"):
-        return from_arrow_lists(value, name)
-    if module == "polars" and hasattr(value, "collect"):
-        message = f"{name} must be read before it is passed, got a {type(value).__name__}: call collect()"
-        raise TypeError(message)
-    if not hasattr(value, "__array__") and hasattr(value, "__dlpack__"):
-        return np.from_dlpack(value)
-    if isinstance(value, (list, tuple)) and any(np.ma.is_masked(part) for part in value):
-        message = f"{name} must not be masked: entries of a part of it are"
-        raise TypeError(message)
-    try:
-        array = np.asarray(value)
-        # Nullable columns of pandas come as objects; without nulls they are numbers.
-        return np.asarray(array.tolist()) if module == "pandas" and array.dtype == object else array
-    except ValueError as error:
-        message = f"{name} cannot be read as an array: {error}"
-        raise ValueError(message) from error
-
-
-def from_arrow_lists(column: Any, name: str) -> NDArray[Any]:
-    """Return the rows of an Arrow array of lists, all of one length; copied only where it has chunks."""
-    if hasattr(column, "combine_chunks"):
-        column = column.combine_chunks()
-    if column.null_count:
-        message = f"{name} must not have nulls, found {column.null_count}"
-        raise ValueError(message)
-    lengths = (
-        {column.type.list_size}
-        if hasattr(column.type, "list_size")
-        else set(column.value_lengths().unique().to_pylist())
-    )
-    values = column.flatten()
-    if len(lengths) > 1 or values.null_count:
-        message = f"{name} must have lists of one length without nulls, got lengths {sorted(lengths)[:5]}"
-        raise ValueError(message)
-    return np.asarray(values.to_numpy(zero_copy_only=False)).reshape(len(column), *lengths or {0})
-
-
-def _is_torch(value: object) -> bool:
-    return type(value).__module__.partition(".")[0] == "torch"
-
-
-def _from_torch(tensor: Any, name: str) -> NDArray[Any]:
-    if tensor.device.type != "cpu":
-        message = f"{name} must be on the CPU, got a tensor on {tensor.device}: pass {name}.cpu()"
-        raise TypeError(message)
-    if tensor.layout != _torch().strided:
-        message = f"{name} must be dense, got a tensor of layout {tensor.layout}"
-        raise TypeError(message)
-    tensor = tensor.detach()
-    if tensor.dtype == _torch().bfloat16:
-        # NumPy has no bfloat16: the same bytes as integers, then as raw two-byte elements.
-        raw: NDArray[Any] = tensor.view(_torch().int16).numpy()
-        return raw.view(_RAW_BFLOAT16)
-    array: NDArray[Any] = tensor.numpy()
-    return array
-
-
-def _torch() -> Any:
-    import torch
-
-    return torch

@@ -35,10 +35,10 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
+from tightset._foreign_arrays import RAW_BFLOAT16, as_array, is_torch
 from tightset._inputs import (
     ArrayLike,
     as_alphas,
-    as_array,
     as_flag,
     as_integer,
     as_labels,
@@ -205,7 +205,7 @@ def _labels_last(array: NDArray[Any], channels: Channels) -> NDArray[Any]:
 
 def _typed(part: NDArray[Any], logits: ArrayLike) -> Any:
     """Return the part as a tensor again where NumPy has lost its type, that of bfloat16."""
-    if part.dtype.kind != "V" or isinstance(logits, np.ndarray):
+    if part.dtype != RAW_BFLOAT16 or not is_torch(logits):
         return part
     import torch
 
