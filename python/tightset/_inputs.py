@@ -6,6 +6,7 @@ converts them row by row. `tightset._foreign_arrays` makes NumPy arrays of other
 
 from __future__ import annotations
 
+import math
 import operator
 import warnings
 from collections.abc import Iterable
@@ -78,6 +79,15 @@ def as_floats(rows: NDArray[Any]) -> NDArray[Any]:
     return rows.astype(np.float32 if is_narrow else np.float64, order="C")
 
 
+def as_log_values(rows: NDArray[Any], *, probabilities: bool) -> NDArray[np.float64]:
+    """Return rows that were checked as logits in float64; those of probabilities are their logarithms."""
+    values = as_floats(rows).astype(np.float64)
+    if not probabilities:
+        return values
+    with np.errstate(divide="ignore"):
+        return np.log(values)
+
+
 def as_row_values(value: ArrayLike, name: str, n_rows: int) -> NDArray[np.float64]:
     """Return one finite number a row."""
     array = _plain(_reals(value, name), np.float64)
@@ -108,7 +118,8 @@ def as_labels(labels: ArrayLike, n_rows: int, *, one_row: bool = False) -> NDArr
     A label by itself stands for one row only where `one_row` says so.
     """
     array = as_array(labels, "labels")
-    array = _integers(array[np.newaxis] if one_row and array.ndim == 0 else array, "labels", n_rows)
+    hint = "the number of each label's column, counting from 0"
+    array = _integers(array[np.newaxis] if one_row and array.ndim == 0 else array, "labels", n_rows, hint)
     if array.dtype == np.uint64 and n_rows and array.max() > np.iinfo(np.int64).max:
         row = int(array.argmax())
         message = f"labels must be below the number of labels: found {array[row]} at row {row}"
@@ -118,7 +129,10 @@ def as_labels(labels: ArrayLike, n_rows: int, *, one_row: bool = False) -> NDArr
 
 def as_row_ids(row_ids: ArrayLike | None, n_rows: int) -> NDArray[np.uint64] | None:
     """Return one unsigned integer a row; negative ones wrap, which keeps them distinct."""
-    return None if row_ids is None else _plain(_integers(row_ids, "row_ids", n_rows), np.uint64)
+    if row_ids is None:
+        return None
+    array = _integers(as_array(row_ids, "row_ids"), "row_ids", n_rows, "an integer for each row")
+    return _plain(array, np.uint64)
 
 
 def check_as_in_calibration(value: object, name: str, *, had: bool) -> None:
@@ -172,7 +186,7 @@ def check_texts(texts: Iterable[str], name: str) -> None:
             raise ValueError(message) from None
 
 
-def as_choice(value: object, name: str, choices: tuple[str, ...]) -> None:
+def check_choice(value: object, name: str, choices: tuple[str, ...]) -> None:
     """Refuse a value that is not one of some names."""
     if not isinstance(value, str) or value not in choices:
         names = ", ".join(repr(choice) for choice in choices)
@@ -265,17 +279,16 @@ def as_nodes(nodes: ArrayLike, n_nodes: int, name: str) -> NDArray[np.int64]:
     return _plain(array, np.int64)
 
 
-def _integers(value: ArrayLike, name: str, n_rows: int) -> NDArray[Any]:
-    array = as_array(value, name)
+def _integers(array: NDArray[Any], name: str, n_rows: int, wanted: str) -> NDArray[Any]:
     if array.shape == (0,) and n_rows == 0:
         return array.astype(np.int64)  # an empty list has no type of its own
     if array.dtype.kind not in "iu":
-        hint = "; give the number of each label's column, counting from 0"
+        hint = f"give {wanted}"
         if array.dtype.kind == "f" and array.ndim == 1:
-            hint = "; convert them with .astype(int) if they are whole"
-        elif array.ndim == 2:
-            hint = "; of one-hot rows, take .argmax(axis=1)"
-        message = f"{name} must be integers, got dtype {array.dtype}{hint}"
+            hint = "convert them with .astype(int) if they are whole"
+        elif array.ndim == 2 and name == "labels":
+            hint = "of one-hot rows, take .argmax(axis=1)"
+        message = f"{name} must be integers, got dtype {array.dtype}; {hint}"
         raise TypeError(message)
     _check_one_a_row(array, name, n_rows)
     return array
@@ -312,6 +325,15 @@ def as_number(value: object, name: str) -> float:
     except OverflowError:
         message = f"{name} must be a number that a float can hold, got one that is too large"
         raise ValueError(message) from None
+
+
+def as_positive(value: object, name: str) -> float:
+    """Return a number above 0 that is not infinite."""
+    number = as_number(value, name)
+    if not 0.0 < number < math.inf:
+        message = f"{name} must be positive and finite, got {number}"
+        raise ValueError(message)
+    return number
 
 
 def as_integer(value: object, name: str, least: int, most: int = 2**63 - 1) -> int:

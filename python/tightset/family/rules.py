@@ -19,7 +19,7 @@ from typing import Any, ClassVar, Literal, TypeAlias, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from tightset._inputs import as_number
+from tightset._inputs import as_number, as_positive
 from tightset.document.fields import as_float, as_list, as_text, check_fields, number_document, shown
 from tightset.document.recipes import as_scoring, scoring_document
 from tightset.family.block_rows import Block
@@ -90,10 +90,7 @@ class Reweighted:
         if not 0.0 <= self.gamma < math.inf:
             message = f"gamma must be finite and at least 0, got {self.gamma}"
             raise ValueError(message)
-        assign(self, "tau", as_number(self.tau, "tau"))
-        if not 0.0 < self.tau < math.inf:
-            message = f"tau must be finite and above 0, got {self.tau}"
-            raise ValueError(message)
+        assign(self, "tau", as_positive(self.tau, "tau"))
 
     @property
     def needs_given(self) -> bool:

@@ -12,14 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tightset import _core
-from tightset._inputs import ArrayLike, as_flag, as_integer, as_labels, as_logits, as_row_ids
+from tightset._inputs import ArrayLike, as_flag, as_integer, as_labels, as_log_values, as_logits, as_row_ids
 from tightset.document import from_document
 from tightset.document.envelope import MOST_BYTES, opened, read_bounded, sealed
 from tightset.document.fields import check_fields
 from tightset.predictor import Predictor
 from tightset.sets import PredictionSets
 from tightset.transforms.files import chain_document, chain_from_document
-from tightset.transforms.transform import Transform, as_log_values, row_blocks
+from tightset.transforms.transform import Transform, row_blocks
 from tightset.whole_files import written
 
 FORMAT = "tightset-transformed-predictor"
