@@ -25,7 +25,7 @@ from tightset._inputs import (
     warn_if_probabilities,
 )
 from tightset.calibration_rows import CalibrationRows
-from tightset.cells import SCARCE, Kind, Scarce
+from tightset.cells import OF_LABELS, SCARCE, Kind, Scarce
 from tightset.conditional import Groups, Plan, by_groups, by_labels
 from tightset.objectives import OBJECTIVES, Objective
 from tightset.pac import GUARANTEES, Guarantee, rank_for
@@ -258,7 +258,7 @@ def calibrate(
 def as_condition(condition: ArrayLike, n_rows: int) -> tuple[Kind, Groups | None]:
     """Return what coverage is conditional on; anything but a name is one group for each row."""
     if isinstance(condition, str):
-        check_choice(condition, "condition", ("label", "cluster", "rc3p"))
+        check_choice(condition, "condition", OF_LABELS)
         return condition, None  # type: ignore[return-value]
     return "groups", as_groups(condition, n_rows, "condition")
 

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tightset._foreign_arrays import from_arrow_lists
+from tightset.cli.input_files import check_is_file
 from tightset.cli.optional import optional_package
 from tightset.cli.standard_streams import STANDARD
 
@@ -35,9 +36,6 @@ def read_data(logits: str, labels: str | None) -> Data:
 
     ``-`` is standard input, and ``FILE:NAME`` an array of a file with several.
     """
-    if logits == STANDARD and labels == STANDARD:
-        message = "LOGITS and LABELS cannot both be standard input"
-        raise ValueError(message)
     found = _read(logits)
     if labels is None:
         if not isinstance(found, Mapping):
@@ -86,9 +84,7 @@ def _read(path: str) -> NDArray[Any] | Mapping[str, NDArray[Any]]:
     if path == STANDARD:
         return _from_bytes(sys.stdin.buffer.read())
     file, name = _named(path)
-    if not file.is_file():
-        message = f"{file} does not exist" if not file.exists() else f"{file} is not a file"
-        raise FileNotFoundError(message)
+    check_is_file(file)
     suffix = file.suffix.lower()
     try:
         found = _from_file(file, suffix)

@@ -6,9 +6,9 @@ import sys
 
 from tightset.cli import options
 from tightset.cli.array_files import read_data, read_groups
+from tightset.cli.input_files import check_one_is_standard
 from tightset.cli.predict import predict_in_blocks
 from tightset.cli.predictor_files import read_predictor
-from tightset.cli.standard_streams import STANDARD
 from tightset.metrics import report
 from tightset.predictor import Predictor
 
@@ -28,9 +28,7 @@ def evaluate(
     tightset evaluate predictor.json test-logits.npy test-labels.npy
     tightset evaluate predictor.json test.npz --json
     """
-    if STANDARD in (logits, labels) and predictor == STANDARD:
-        message = "PREDICTOR and LOGITS or LABELS cannot both be standard input"
-        raise ValueError(message)
+    check_one_is_standard({"PREDICTOR": predictor, "LOGITS": logits, "LABELS": labels, "--groups": groups})
     data = read_data(logits, labels)
     used = read_predictor(predictor)
     sets = predict_in_blocks(used, data.logits, groups=read_groups(groups), threads=threads)

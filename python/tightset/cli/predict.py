@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from tightset.cli import options
 from tightset.cli.array_files import read_groups, read_logits
+from tightset.cli.input_files import check_one_is_standard
 from tightset.cli.predictor_files import read_predictor
 from tightset.cli.set_files import check_destination, write_sets
 from tightset.cli.standard_streams import STANDARD
@@ -44,9 +45,7 @@ def predict(
     tightset predict predictor.json new.npy | head -3
     tightset predict predictor.json - < new.csv > sets.jsonl
     """
-    if predictor == STANDARD and logits == STANDARD:
-        message = "PREDICTOR and LOGITS cannot both be standard input"
-        raise ValueError(message)
+    check_one_is_standard({"PREDICTOR": predictor, "LOGITS": logits, "--groups": groups})
     check_destination(output)
     rows = read_logits(logits)
     sets = predict_in_blocks(

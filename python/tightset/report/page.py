@@ -59,7 +59,7 @@ def write_report(
     Parameters
     ----------
     path
-        Where to; ``-`` is standard output.
+        The file, replaced if it exists.
     evaluation
         What `tightset.comparison.compare` returned, or several of them.
     title
