@@ -21,6 +21,7 @@ from tightset.service.measures import Measures
 from tightset.service.models import Model, Models
 from tightset.service.pulse import SECONDS, Pulse
 from tightset.service.refusals import Refusal, RefusalLog
+from tightset.service.schemas import REQUEST_ID
 from tightset.service.settings import Settings
 from tightset.service.state_file import restore_state, save_state
 from tightset.service.watch import Watch
@@ -34,7 +35,7 @@ _T = TypeVar("_T")
 # Bodies up to this size are answered where they arrive: a thread would cost more than their work.
 _INLINE = 2**17
 
-_REQUEST_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
+_REQUEST_ID = re.compile(REQUEST_ID)
 
 
 class Room:
