@@ -106,7 +106,7 @@ def test_says_what_was_found(text):
         for cell, level in zip(row[1:], found.levels, strict=True):
             sizes = found.cell(row[0], level).mean_size
             assert cell.startswith(f"{sizes.mean():.3f}")
-            assert f"± {sizes.std():.3f}" in cell
+            assert f"± {sizes.std(ddof=1):.3f}" in cell
     for row in cells_of(text, "Coverage: mean")[1:]:
         for cell, level in zip(row[1:], found.levels, strict=True):
             assert cell.startswith(f"{found.cell(row[0], level).coverage.mean():.4f}")

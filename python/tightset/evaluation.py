@@ -12,7 +12,7 @@ from tightset.metrics import Band, Stratum
 from tightset.scores import Scoring
 from tightset.selection_curve import SelectionCurve
 
-__all__ = ["Cell", "CurveLine", "Detail", "Evaluation", "curve_lines"]
+__all__ = ["Cell", "CurveLine", "Detail", "Evaluation", "curve_lines", "spread"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -253,6 +253,11 @@ class Evaluation:
             "snippet": self.snippet,
             "notes": list(self.notes),
         }
+
+
+def spread(values: NDArray[np.float64]) -> float:
+    """Return the standard deviation over splits, of the sample; 0 of one split."""
+    return float(values.std(ddof=1)) if len(values) > 1 else 0.0
 
 
 def curve_lines(curve: SelectionCurve) -> tuple[CurveLine, ...]:
