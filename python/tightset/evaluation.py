@@ -12,7 +12,7 @@ from tightset.metrics import Band, Stratum
 from tightset.scores import Scoring
 from tightset.selection_curve import SelectionCurve
 
-__all__ = ["Cell", "CurveLine", "Detail", "Evaluation", "curve_lines", "spread"]
+__all__ = ["Cell", "CurveLine", "Detail", "Evaluation", "curve_lines"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
