@@ -17,7 +17,7 @@ def test_thresholds_of_labels(tmp_path, kind):
     predictor = save(tmp_path / "model.json", 5, recipe="thr", condition=kind)
     logits, labels = data(5, 60, seed=1)
     with serving(tmp_path / "model.json") as service:
-        assert any("no coverage alarm: it is for one threshold" in line for line in service.log)
+        assert any("no coverage alarm: it takes one threshold" in line for line in service.log)
         answer = ask(service, "/v1/predict", {"rows": logits.tolist()}).json
         assert answer["sets"] == [row.tolist() for row in predictor.predict_set(logits)]
         (model,) = ask(service, "/v1/models").json["models"]
@@ -45,7 +45,10 @@ def test_groups_are_refused(tmp_path):
 
 def test_alpha_that_adapts_needs_one_threshold(tmp_path):
     save(tmp_path / "model.json", 3, recipe="thr", condition="label")
-    with pytest.raises(ValueError, match=r"adapt needs one threshold .*, model model: .*condition='label'"):
+    with pytest.raises(
+        ValueError,
+        match=r"adapt needs the calibration scores of model model: .*condition='label'",
+    ):
         create_app(Settings(models={"model": str(tmp_path / "model.json")}, adapt=True))
 
 

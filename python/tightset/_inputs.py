@@ -127,6 +127,16 @@ def as_labels(labels: ArrayLike, n_rows: int, *, one_row: bool = False) -> NDArr
     return _plain(array, np.int64)
 
 
+def check_columns(labels: NDArray[np.int64], n_labels: int) -> None:
+    """Refuse labels that are not columns, as the core does with those that it reads."""
+    outside = (labels < 0) | (labels >= n_labels)
+    if outside.any():
+        row = int(outside.argmax())
+        last = f"{n_labels - 1}, the last column"
+        message = f"labels must be between 0 and {last}: found {labels[row]} at row {row}"
+        raise ValueError(message)
+
+
 def as_row_ids(row_ids: ArrayLike | None, n_rows: int) -> NDArray[np.uint64] | None:
     """Return one unsigned integer a row; negative ones wrap, which keeps them distinct."""
     if row_ids is None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tightset._inputs import ArrayLike, as_alpha, as_labels, as_p_values
+from tightset._inputs import ArrayLike, as_alpha, as_labels, as_p_values, check_columns
 from tightset.quantile import as_understood
 
 
@@ -75,11 +75,7 @@ def p_value_criteria(
     worst = of_wrong = wrong_labels = None
     if labels is not None:
         truth = as_labels(labels, n)
-        outside = (truth < 0) | (truth >= k)
-        if outside.any():
-            row = int(outside.argmax())
-            message = f"labels must be between 0 and {k - 1}: found {truth[row]} at row {row}"
-            raise ValueError(message)
+        check_columns(truth, k)
         wrong = p.copy()
         wrong[np.arange(n), truth] = 0.0
         worst, of_wrong = wrong.max(axis=1), wrong.sum(axis=1)

@@ -42,7 +42,9 @@ class Watch:
         self._recent: deque[bool] = deque(maxlen=_RECENT)
         predictor = model.predictor
         if predictor.condition is not None:
-            self.off = f"it is for one threshold, not for those of condition={predictor.condition.kind!r}"
+            self.off = (
+                f"it takes one threshold, and condition={predictor.condition.kind!r} has one for each cell"
+            )
         elif predictor.calibration_scores is None:
             self.off = "the file has no score table: calibrate with --score-table"
         else:
@@ -50,7 +52,7 @@ class Watch:
             if settings.adapt:
                 self.adaptive = AdaptiveAlpha(predictor, rate=settings.rate)
         if settings.adapt and self.adaptive is None:
-            message = f"adapt needs one threshold and its calibration scores, model {model.name}: {self.off}"
+            message = f"adapt needs the calibration scores of model {model.name}: {self.off}"
             raise ValueError(message)
 
     @property
@@ -104,7 +106,7 @@ class Watch:
         return [self.labelled, self.coverage, lower, upper]
 
     def described(self) -> dict[str, Any]:
-        """Return what the page and ``/v1/models`` show; what is infinite is None."""
+        """Return what the page shows; what is infinite is None."""
         band = self.band
         found: dict[str, Any] = {
             "labelled": self.labelled,
