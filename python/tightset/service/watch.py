@@ -42,9 +42,8 @@ class Watch:
         self._recent: deque[bool] = deque(maxlen=_RECENT)
         predictor = model.predictor
         if predictor.condition is not None:
-            self.off = (
-                f"it takes one threshold, and condition={predictor.condition.kind!r} has one for each cell"
-            )
+            kind = predictor.condition.kind
+            self.off = f"it takes one threshold, and condition={kind!r} has one for each cell"
         elif predictor.calibration_scores is None:
             self.off = "the file has no score table: calibrate with --score-table"
         else:
