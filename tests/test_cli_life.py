@@ -244,6 +244,17 @@ def test_inspect_of_a_selected_predictor_promises_no_law(data, folder):
     assert "true coverage" not in output("inspect", "p.json", cwd=folder)
 
 
+def test_inspect_of_a_higher_rank_has_its_law(data, folder):
+    made = expected(data, recipe="thr", guarantee="pac")
+    made.save(folder / "p.json")
+    assert made.rank > ts.conformal_rank(N, 0.1)
+    # A level whose rank this is has the same law.
+    band = ts.metrics.coverage_band(N, 1 - (made.rank - 0.5) / (N + 1))
+    assert json.loads(output("inspect", "p.json", "--json", cwd=folder))["true_coverage_band"] == list(band)
+    report = json.loads(output("evaluate", "p.json", "new.npy", "truth.npy", "--json", cwd=folder))
+    assert report["true_band"] is None
+
+
 def test_an_infinite_threshold_is_json(folder):
     done = run(
         *("calibrate", "logits.npy", "labels.npy", "-o", "p.json", "-a", 0.001, "-r", "thr", "--json"),

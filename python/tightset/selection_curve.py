@@ -56,11 +56,10 @@ class SelectionCurve:
 
     def __str__(self) -> str:
         lines = [f"{len(self.candidates)} candidates, objective {self.objective!r}"]
-        for m in np.argsort(self.sizes, kind="stable")[:5]:
+        smallest = np.argsort(self.sizes, kind="stable")[:5].tolist()
+        for m in dict.fromkeys((*smallest, self.chosen)):
             mark = "*" if m == self.chosen else " "
             lines.append(f"{mark} {self.sizes[m]:9.3f}  {self.candidates[m]}")
-        if self.chosen not in np.argsort(self.sizes, kind="stable")[:5]:
-            lines.append(f"* {self.sizes[self.chosen]:9.3f}  {self.candidates[self.chosen]}")
         if len(self.survivors) > 1:
             lines.append(f"{len(self.survivors)} candidates are in use: each label of a new row chooses")
         if self.at_edge:

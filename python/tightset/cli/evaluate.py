@@ -37,7 +37,8 @@ def evaluate(
         data.labels,
         data.logits,
         used.alpha,
-        used.n_calibration if has_law(used) else None,
+        # A report takes the rank for that of alpha, which a pac guarantee raises.
+        used.n_calibration if has_law(used) and used.guarantee == "marginal" else None,
         probabilities=used.probabilities,
     )
     if json:
@@ -47,9 +48,8 @@ def evaluate(
 
 
 def has_law(predictor: Predictor) -> bool:
-    """Whether marginal coverage follows the beta law of its rank, over calibrations.
+    """Whether coverage follows the beta law of the predictor's rank, over calibrations.
 
-    Not with selection on the rows that calibrate, with thresholds of several cells, or with a higher rank.
+    Not with selection on the rows that calibrate, or with thresholds of several cells.
     """
-    is_fixed = predictor.recipe.selection in (None, "held-out")
-    return is_fixed and predictor.condition is None and predictor.guarantee == "marginal"
+    return predictor.recipe.selection in (None, "held-out") and predictor.condition is None

@@ -59,8 +59,8 @@ def coverage_band(n_calibration: int, alpha: float, n_test: int | None = None, l
     With k = ``conformal_rank(n_calibration, alpha)``, the true coverage of a calibrated predictor has
     the law Beta(k, n + 1 - k), and the number of covered test rows the beta-binomial law that follows
     from it: exactly for a score without ties that was not selected on the calibration rows. Ties,
-    ``allow_empty=False`` and too few rows for the rank (k > n: every set holds all labels, coverage is
-    1) only add coverage.
+    ``allow_empty=False``, ``guarantee="pac"`` and too few rows for the rank (k > n: every set holds all
+    labels, coverage is 1) only add coverage.
 
     Parameters
     ----------
