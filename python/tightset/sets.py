@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 from typing import Any, overload
 
@@ -166,3 +166,12 @@ class PredictionSets:
     def to_torch(self) -> Any:
         """Return the mask as a boolean torch tensor of shape (n, K) on the CPU."""
         return set_frames.to_torch(self)
+
+
+def joined(parts: Iterable[PredictionSets], n_labels: int) -> PredictionSets:
+    """Return the sets of consecutive blocks of rows as those of all rows."""
+    sizes, labels = [np.zeros(1, dtype=np.int64)], [np.zeros(0, dtype=np.int32)]
+    for part in parts:
+        sizes.append(part.sizes)
+        labels.append(part.indices)
+    return PredictionSets(np.cumsum(np.concatenate(sizes)), np.concatenate(labels), n_labels)
