@@ -10,11 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tightset import _core
+from tightset._float_rows import as_floats, as_log_values
 from tightset._inputs import (
     ArrayLike,
     as_flag,
-    as_floats,
-    as_log_values,
     as_row_ids,
     as_seed,
     as_thread_count,

@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tightset import _core
-from tightset._inputs import ArrayLike, as_flag, as_integer, as_labels, as_log_values, as_logits, as_row_ids
+from tightset._float_rows import as_log_values
+from tightset._inputs import ArrayLike, as_flag, as_integer, as_labels, as_logits, as_row_ids
 from tightset.document import from_document
 from tightset.document.envelope import MOST_BYTES, opened, read_bounded, sealed
 from tightset.document.fields import check_fields

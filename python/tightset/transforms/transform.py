@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tightset import _core
-from tightset._inputs import ArrayLike, as_flag, as_labels, as_log_values, as_logits
+from tightset._float_rows import as_log_values
+from tightset._inputs import ArrayLike, as_flag, as_labels, as_logits
 from tightset.document.fields import as_float, check_fields, number_document, packed, unpacked
 
 _BLOCK_CELLS = 2**18
