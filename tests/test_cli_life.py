@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -188,6 +191,22 @@ def test_logits_through_a_pipe(data, folder, suffix):
     assert from_file.count("\n") == N
 
 
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="threads are counted where Linux lists them")
+def test_parquet_is_read_without_threads_that_could_outlive_the_command(data, tmp_path):
+    # One of pyarrow's that was not yet done with bytes it had read aborted the command at its end.
+    write(tmp_path / "piped.parquet", data[0][N:], data[1][N:])
+    program = (
+        "import os, sys, pyarrow.parquet\n"
+        "from tightset.cli.array_files import read_data\n"
+        "before = os.listdir('/proc/self/task')\n"
+        "rows = len(read_data('-', None).labels)\n"
+        "print(rows, os.listdir('/proc/self/task') == before)"
+    )
+    content = (tmp_path / "piped.parquet").read_bytes()
+    done = subprocess.run([sys.executable, "-c", program], input=content, capture_output=True, check=True)
+    assert done.stdout.decode() == f"{N} True\n"
+
+
 def test_a_predictor_through_a_pipe(data, folder):
     text = output("calibrate", "logits.npy", "labels.npy", "-o", "-", cwd=folder)
     expected(data).save(folder / "p.json")
@@ -223,6 +242,17 @@ def test_inspect_of_a_selected_predictor_promises_no_law(data, folder):
     expected(data).save(folder / "p.json")
     assert json.loads(output("inspect", "p.json", "--json", cwd=folder))["true_coverage_band"] is None
     assert "true coverage" not in output("inspect", "p.json", cwd=folder)
+
+
+def test_inspect_of_a_higher_rank_has_its_law(data, folder):
+    made = expected(data, recipe="thr", guarantee="pac")
+    made.save(folder / "p.json")
+    assert made.rank > ts.conformal_rank(N, 0.1)
+    # A level whose rank this is has the same law.
+    band = ts.metrics.coverage_band(N, 1 - (made.rank - 0.5) / (N + 1))
+    assert json.loads(output("inspect", "p.json", "--json", cwd=folder))["true_coverage_band"] == list(band)
+    report = json.loads(output("evaluate", "p.json", "new.npy", "truth.npy", "--json", cwd=folder))
+    assert report["true_band"] is None
 
 
 def test_an_infinite_threshold_is_json(folder):

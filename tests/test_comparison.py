@@ -120,6 +120,8 @@ def test_warnings_of_the_methods_come_through(data):
         ({"recipes": []}, "recipes and levels must not be empty"),
         ({"recipes": ["best"]}, "recipes must be some of paper, .*, got 'best'"),
         ({"levels": []}, "recipes and levels must not be empty"),
+        ({"levels": [0.9, 1.2]}, "levels must be strictly between 0 and 1, got 1.2"),
+        ({"recipes": ["thr", "aps"], "levels": [0.9], "n_cells": 1}, "n_cells must be at least 2, got 1"),
         ({"n_splits": 0}, "n_splits must be"),
         ({"test_share": 0.0}, "test_share must be strictly between 0 and 1, got 0.0"),
     ],

@@ -332,7 +332,7 @@ REFUSED = [
     (criteria([[0.1, 1.2]]), ValueError, r"p_values must be between 0 and 1: found 1\.2 at row 0, label 1"),
     (criteria([[np.nan]]), ValueError, "p_values must be between 0 and 1: found nan"),
     (criteria([["a"]]), TypeError, "p_values must be real numbers"),
-    (criteria([[0.1, 0.2]], [2]), ValueError, "labels must be between 0 and 1: found 2 at row 0"),
+    (criteria([[0.1, 0.2]], [2]), ValueError, "labels must be between 0 and 1, .*: found 2 at row 0"),
 ]
 
 

@@ -89,7 +89,7 @@ def test_unknown_names_are_refused(name):
     with pytest.raises(ValueError) as caught:
         ts.datasets.load(name)
     known = "'mnist', 'fashion-mnist', 'ag-news', 'carer'"
-    assert str(caught.value) == f"name is {name!r}, but the data sets are {known}"
+    assert str(caught.value) == f"name must be one of {known}, got {name!r}"
 
 
 def test_import_reads_no_data():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -35,6 +36,25 @@ LAYOUTS = {
     "Fortran": (np.asfortranarray, "last"),
     "read-only": (lambda z: read_only(z), "last"),
 }
+
+
+class Foreign:
+    """An array of a library that NumPy asks for its values."""
+
+    def __init__(self, values):
+        self.values = values
+        self.dtype = values.dtype
+
+    def __array__(self, dtype=None, copy=None):
+        return self.values
+
+
+def test_bfloat16_of_a_library_that_is_not_torch(images):
+    logits, labels = images
+    narrow = logits.astype(ml_dtypes.bfloat16)
+    predictor = dense.calibrate(Foreign(narrow), labels, 0.1, "aps", ignore_index=255)
+    found = dense.predict_set(predictor, Foreign(narrow))
+    assert found == predictor.predict_set(narrow.astype(np.float32).reshape(-1, K))
 
 
 def padded(logits):

@@ -348,7 +348,7 @@ def averaged(logits=Z, labels=Y, alpha=0.4, *args, **options):
         (lambda: reweighted(gamma=-0.1), ValueError, "gamma must be finite and at least 0, got -0.1"),
         (lambda: reweighted(gamma=[]), ValueError, "gamma must not be empty"),
         (lambda: reweighted(gamma="1"), TypeError, "gamma must be a number, got '1'"),
-        (lambda: reweighted(tau=0), ValueError, "tau must be finite and above 0, got 0.0"),
+        (lambda: reweighted(tau=0), ValueError, "tau must be positive and finite, got 0.0"),
         (lambda: reweighted(Z, Y, 0.4, "top"), ValueError, "score must be one of"),
         (lambda: reweighted(divide_by="given"), ValueError, "got 'given'"),
         (lambda: reweighted(divide_by="gini"), ValueError, "divide_by must be 'entropy', 'energy'"),

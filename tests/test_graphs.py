@@ -271,7 +271,7 @@ REFUSED = [
     ({"calibration": np.zeros(20, bool)}, ValueError, "calibration must be one or more nodes"),
     ({"calibration": [0.5, 1.0]}, TypeError, "calibration must be integers, or a mask"),
     ({"labels": [0]}, ValueError, "labels must have one value for each of the 10 rows"),
-    ({"labels": [3] * 10}, ValueError, "labels must be between 0 and 2: found 3 at place 0"),
+    ({"labels": [3] * 10}, ValueError, "labels must be between 0 and 2, .*: found 3 at row 0"),
     ({"nodes": [9, 12]}, ValueError, "nodes must not be among the calibration nodes: node 9 is"),
     ({"diffusion": 1.5}, ValueError, "diffusion must be between 0 and 1, got 1.5"),
     ({"diffusion": "half"}, TypeError, "diffusion must be a number, got 'half'"),

@@ -1,8 +1,4 @@
-"""The alarm on lost coverage and the adaptive level: their guarantees, and what they do about lost coverage.
-
-Rows of two labels with logits (0, s) and label 0 have the ranked thr score s, so that streams of scores can
-be chosen directly.
-"""
+"""The alarm on lost coverage: its guarantee, and how soon it finds what it is for."""
 
 from __future__ import annotations
 
@@ -17,38 +13,12 @@ import pytest
 from scipy import stats
 
 import tightset as ts
+from monitor_cases import calibrated, labelled, rows, tied, watch
 from tightset.monitor.coverage import candidate_shares
 from tightset.monitor.evidence import CoverageEvidence
 from tightset.recipes import as_recipe
 
 STREAMS = 200
-
-
-def rows(scores):
-    """Logits whose label 0 has these ranked scores."""
-    return np.stack([np.zeros(len(scores)), scores], axis=1)
-
-
-def zeros(scores):
-    return np.zeros(len(scores), dtype=np.int64)
-
-
-def calibrated(scores, alpha=0.1):
-    return ts.calibrate(rows(scores), zeros(scores), alpha, "thr")
-
-
-def tied(scores):
-    """Six values: the threshold is one of a fifth of all scores."""
-    return np.clip(np.round(scores), -2, 3)
-
-
-def watch(predictor, scores, level=0.01):
-    return ts.monitor.CoverageMonitor(predictor, level).update(rows(scores), zeros(scores))
-
-
-def labelled(rng, n, strength=3.0):
-    labels = rng.integers(4, size=n)
-    return rng.normal(size=(n, 4)) * 1.5 + strength * np.eye(4)[labels], labels
 
 
 def test_scores_are_what_the_rows_say(rng):
@@ -297,158 +267,3 @@ def test_real_logits():
     assert not monitor.alarm
     noise = np.random.default_rng(0).normal(size=data.logits[5000:].shape) * data.logits.std()
     assert monitor.update(data.logits[5000:] + noise, data.labels[5000:]).alarm
-
-
-def shifted_stream(rng, n=1000, labels=20_000):
-    """A predictor and scores that it covers with 90 % at first, with 80 % after a quarter."""
-    predictor = calibrated(rng.normal(size=n))
-    scores = rng.normal(size=labels)
-    scores[: labels // 4] += predictor.threshold - stats.norm.ppf(0.9)
-    scores[labels // 4 :] += predictor.threshold - stats.norm.ppf(0.8)
-    return predictor, scores
-
-
-def test_adaptive_alpha_holds_its_level():
-    rng = np.random.default_rng(6)
-    for _ in range(10):
-        predictor, scores = shifted_stream(rng)
-        fixed = (scores <= predictor.threshold).mean()
-        adaptive = ts.monitor.AdaptiveAlpha(predictor).update(rows(scores), zeros(scores))
-        assert fixed < 0.84
-        assert abs(adaptive.coverage - 0.9) < 0.01
-        assert adaptive.alpha < 0.1
-
-
-@pytest.mark.parametrize("truth", ["missed", "covered", "contrary"])
-def test_adaptive_alpha_is_bounded_for_any_data(truth):
-    """Labels chosen against it: all impossible, all certain, or always on the wrong side of the threshold."""
-    rate, a = 0.05, 0.1
-    adaptive = ts.monitor.AdaptiveAlpha(calibrated(np.arange(99.0)), rate)
-    for t in range(1, 400):
-        if truth == "contrary":
-            score = 200.0 if adaptive.alpha > 0 else -1.0
-        else:
-            score = 200.0 if truth == "missed" else -1.0
-        expected = adaptive.predict_set([0.0, score]).covers([0])[0]
-        before = adaptive.coverage or 0.0
-        adaptive.update([0.0, score], 0)
-        assert round(adaptive.coverage * t) == round(before * (t - 1)) + expected
-        assert -rate <= adaptive.alpha <= 1 + rate
-        assert abs(1 - adaptive.coverage - a) <= (max(a, 1 - a) + rate) / (rate * t) + 1e-12
-
-
-def test_adaptive_sets_at_the_ends():
-    adaptive = ts.monitor.AdaptiveAlpha(calibrated(np.arange(99.0)), rate=1.0)
-    adaptive.update([0.0, 500.0], 0)
-    assert adaptive.alpha < 0
-    assert adaptive.predict_set([[0.0, 500.0], [0.0, -np.inf]]).sizes.tolist() == [2, 2]
-    for _ in range(20):
-        adaptive.update([0.0, -5.0], 0)
-        if adaptive.alpha >= 1:
-            break
-    assert adaptive.threshold is None
-    sets = adaptive.predict_set([[0.0, -700.0], [0.0, 1.0]])
-    assert sets.sizes.tolist() == [0, 0]
-    with pytest.raises(ValueError, match="found nan at row 0"):
-        adaptive.predict_set([[0.0, math.nan]])
-
-
-def test_adaptive_threshold_is_that_of_a_calibration_at_its_alpha(rng):
-    scores = rng.normal(size=500)
-    adaptive = ts.monitor.AdaptiveAlpha(calibrated(scores))
-    assert adaptive.threshold == adaptive.predictor.threshold
-    adaptive.update(rows(rng.normal(size=15) + 3), np.zeros(15, dtype=int))
-    assert 0 < adaptive.alpha < 0.1
-    assert adaptive.threshold == calibrated(scores, adaptive.alpha).threshold
-
-
-def test_adaptive_alpha_of_several_candidates(rng):
-    logits, labels = labelled(rng, 6000)
-    predictor = ts.calibrate(logits[:1000], labels[:1000], 0.1)
-    assert len(predictor.candidates) > 1
-    adaptive = ts.monitor.AdaptiveAlpha(predictor)
-    sizes, chosen = adaptive.predict_set(logits[1000:]).sizes.mean(), predictor.predict_set(logits[1000:])
-    assert abs(sizes - chosen.sizes.mean()) < 0.05
-    noisy = logits[1000:] + rng.normal(size=(5000, 4))
-    assert abs(adaptive.update(noisy, labels[1000:]).coverage - 0.9) < 0.02
-
-
-KINDS = [ts.monitor.CoverageMonitor, ts.monitor.AdaptiveAlpha]
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_predictors_without_scores_are_refused(kind, rng):
-    bare = ts.Predictor.from_json(calibrated(rng.normal(size=50)).to_json())
-    with pytest.raises(ValueError, match=f"{kind.__name__} needs a predictor with its calibration scores"):
-        kind(bare)
-    with pytest.raises(TypeError, match=r"predictor must be a tightset\.Predictor, got dict"):
-        kind({})
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_states_of_another_predictor_are_refused(kind, rng):
-    scores = rng.normal(size=50)
-    predictor = calibrated(scores)
-    state = kind(predictor).state()
-    # The same threshold, another score table.
-    scores[scores.argmin()] -= 1
-    with pytest.raises(ValueError, match="state belongs to another predictor"):
-        kind.from_state(calibrated(scores), state)
-    same = ts.Predictor.from_json(predictor.with_label_names(["a", "b"]).to_json(score_table=True))
-    assert kind.from_state(same, state).state() == state
-
-
-@pytest.mark.parametrize(
-    ("kind", "change", "message"),
-    [
-        (
-            0,
-            {"format": "tightset-adaptive-alpha"},
-            "state must be a dict of format 'tightset-coverage-monitor'",
-        ),
-        (0, {"format_version": 2}, "state must have format_version 1, got 2"),
-        (0, {"extra": 1}, "state must have the fields"),
-        (0, {"covered": 5}, "covered must be between 0 and 4, got 5"),
-        (0, {"n": -1}, "n must be at least 0, got -1"),
-        (0, {"wealth": [[1.0]]}, "wealth must have shape"),
-        (0, {"wealth": [[1.0, 1.0, 1.0, math.nan]]}, "wealth must be between 0"),
-        (0, {"ranked_covered": [9]}, "ranked_covered must be between 0 and 4"),
-        (0, {"tie_places": [1.5]}, "tie_places must be between 0 and 1"),
-        (0, {"alarmed_at": 7}, "alarmed_at must be between 1 and 4"),
-        (0, {"level": 2.0}, "level must be strictly between 0 and 1, got 2.0"),
-        (1, {"alpha": 3.0}, "alpha must be between -0.005 and 1.005, got 3.0"),
-        (1, {"rate": 0.0}, "rate must be positive and at most 1, got 0.0"),
-        (1, {"rate": math.nan}, "rate must be positive and at most 1, got nan"),
-    ],
-)
-def test_damaged_states_are_refused(kind, change, message, rng):
-    predictor = calibrated(rng.normal(size=50))
-    state = KINDS[kind](predictor).update(rows([0.0] * 4), [0] * 4).state()
-    with pytest.raises(ValueError, match=message.replace("[", r"\[")):
-        KINDS[kind].from_state(predictor, state | change)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_refused_rows_change_nothing(kind, rng):
-    monitor = kind(calibrated(rng.normal(size=50))).update(rows(rng.normal(size=9)), [0] * 9)
-    state = monitor.state()
-    for logits, labels, message in [
-        ([[0.0, 1.0], [0.0, math.nan]], [0, 0], "found nan at row 1"),
-        ([[0.0, 1.0], [0.0, 1.0]], [0, 2], "found 2 at row 1"),
-        ([[0.0, 1.0]], [0, 1], "one value for each of the 1 rows"),
-        ([[0.0, 1.0]], 0, "one value for each of the 1 rows"),
-        ([[0.0, 1.0, 2.0]], [0], "2 labels as in calibration, got 3"),
-    ]:
-        with pytest.raises(ValueError, match=message):
-            monitor.update(logits, labels)
-    assert monitor.state() == state
-
-
-def test_row_ids_are_passed_on(rng):
-    logits, labels = labelled(rng, 400)
-    ids = np.arange(400)
-    predictor = ts.calibrate(logits[:200], labels[:200], 0.1, "aps", row_ids=ids[:200])
-    for kind in KINDS:
-        with pytest.raises(ValueError, match="row_ids must be given exactly when calibration had them"):
-            kind(predictor).update(logits[200:], labels[200:])
-        assert kind(predictor).update(logits[200:], labels[200:], row_ids=ids[200:]).n == 200

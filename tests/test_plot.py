@@ -331,6 +331,12 @@ def test_labels_stay_at_the_axes():
         (lambda: ts.plot.saturation([0.9], [1.0], [1.0, 2.0]), r"ranked must have .*\(2,\)"),
         (lambda: ts.plot.size_histogram([0, 0]), r"sets must be .* got \[0, 0\]"),
         (lambda: ts.plot.size_histogram([1, -1]), r"sets must be .* got \[1, -1\]"),
+        (lambda: ts.plot.size_histogram([1, np.inf]), r"sets must be .* got \[1, inf\]"),
+        (lambda: ts.plot.size_histogram({}), "sets must not be empty"),
+        (
+            lambda: ts.plot.size_histogram({"a": ts.PredictionSets(np.zeros(1, int), np.zeros(0, int), 2)}),
+            r"sets must be .* one row or more, got PredictionSets\(0 rows",
+        ),
         (lambda: ts.plot.scenarios([]), r"strata must not be empty, got \[\]"),
         (lambda: ts.plot.scenarios(strata(SCENARIOS, [1] * 4), "size"), "value must be .* got 'size'"),
         (lambda: ts.plot.selection_curve([]), "curve must have at least one line"),

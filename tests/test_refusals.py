@@ -166,6 +166,11 @@ ARGUMENTS = [
     (lambda: calibrate(max_memory=0), ValueError, "max_memory must be at least 1, got 0"),
     (lambda: calibrate(row_ids=[1, 2]), ValueError, "row_ids must have one value for each of the 4 rows"),
     (lambda: calibrate(row_ids=[0.1] * 4), TypeError, "row_ids must be integers"),
+    (
+        lambda: calibrate(row_ids=["a"] * 4),
+        TypeError,
+        "got dtype <U1; give an integer for each row",
+    ),
     (lambda: calibrate(Z, probabilities=True), ValueError, "probabilities must be between 0 and 1: found -1"),
     (
         lambda: calibrate(np.abs(Z) / 10, probabilities=True),

@@ -9,9 +9,8 @@ import pytest
 
 from conftest import rgb
 from report_cases import hostile, real
-from tightset.plot import saturation
 from tightset.plot.theme import THEMES
-from tightset.report import Exhibit, write_report
+from tightset.report import write_report
 
 pytestmark = pytest.mark.browser
 
@@ -19,9 +18,8 @@ pytestmark = pytest.mark.browser
 @pytest.fixture(scope="module")
 def reports(tmp_path_factory):
     folder = tmp_path_factory.mktemp("reports")
-    tied = Exhibit("Ties", "They cost.", lambda ax: saturation([0.9, 0.99], [1, 9], [1, 4], ax=ax), "9 and 4")
     write_report(folder / "one.html", real())
-    write_report(folder / "several.html", [real(), hostile()], exhibits=[tied])
+    write_report(folder / "several.html", [real(), hostile()])
     return folder
 
 

@@ -123,6 +123,23 @@ def test_live_page(page, service, width, scheme):
     assert page.hosts <= {f"http://127.0.0.1:{service.port}", "data:"}
 
 
+def test_thresholds_of_labels_have_coverage_without_a_band(browser, tmp_path):
+    save(tmp_path / "pets.json", 3, recipe="thr", condition="label")
+    with serving(tmp_path / "pets.json") as service:
+        logits, labels = data(3, 100, seed=1)
+        asked = ask(service, "/v1/predict", {"rows": logits.tolist()}).json["request_id"]
+        ask(service, "/v1/feedback", {"request_id": asked, "labels": labels.tolist()})
+        page, problems = browser.new_page(), []
+        page.on("pageerror", lambda error: problems.append(str(error)))
+        page.goto(f"http://127.0.0.1:{service.port}/")
+        page.wait_for_selector("#coverage svg")
+        assert page.locator("#coverage .line").count() == 1
+        assert page.locator("#coverage .band").count() == 0
+        assert "as in calibration" not in page.inner_text("#coverage-about")
+        page.close()
+        assert problems == []
+
+
 def test_a_row_is_tried(page, service):
     page.goto(f"http://127.0.0.1:{service.port}/")
     page.wait_for_selector("#coverage svg")

@@ -246,9 +246,9 @@ def calibrate(logits=Z, labels=Y, transform="temperature-nll", **options):
         (lambda: calibrate(transform=[]), TypeError, "transform must be a transform"),
         (lambda: calibrate(transform=[3]), TypeError, "or a transform, got 3"),
         (lambda: calibrate(transform=None), TypeError, "got None"),
-        (lambda: transforms.TemperatureNLL(0.0), ValueError, "temperature must be finite and above 0"),
+        (lambda: transforms.TemperatureNLL(0.0), ValueError, "temperature must be positive and finite"),
         (lambda: transforms.ConfTS(0.0), ValueError, "alpha must be strictly between"),
-        (lambda: transforms.ConfTS(rate=-1), ValueError, "rate must be finite and above 0, got -1.0"),
+        (lambda: transforms.ConfTS(rate=-1), ValueError, "rate must be positive and finite, got -1.0"),
         (
             lambda: transforms.ConfTS(0.01).fit(Z, Y),
             ValueError,

@@ -1,11 +1,12 @@
-"""What users pass, turned into what the core reads: the only place that looks at foreign objects.
+"""What users pass, checked and turned into what the core reads.
 
 NumPy arrays of logits are not copied here, whatever their dtype and layout (longdouble apart); the core
-converts them row by row.
+converts them row by row. `tightset._foreign_arrays` makes NumPy arrays of others.
 """
 
 from __future__ import annotations
 
+import math
 import operator
 import warnings
 from collections.abc import Iterable
@@ -15,15 +16,13 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from tightset._foreign_arrays import RAW_BFLOAT16, as_array, is_torch
 from tightset.warning_kinds import ProbabilitiesWarning
 
 ArrayLike: TypeAlias = Any
 """NumPy arrays, lists, tensors, data frames: whatever offers ``__array__`` or DLPack."""
 
 _Scalar = TypeVar("_Scalar", np.int64, np.uint64, np.float64)
-
-_RAW_BFLOAT16 = np.dtype("V2")
-"""bfloat16 as the core takes it: NumPy has no such dtype."""
 
 
 def as_logits(logits: ArrayLike, *, n_labels: int | None = None, one_row: bool = False) -> NDArray[Any]:
@@ -60,24 +59,15 @@ def as_real_array(logits: ArrayLike) -> NDArray[Any]:
     if dtype.kind == "f" and dtype.itemsize in (4, 8):
         return array  # at once: to name a dtype takes as long as to read a short row
     if dtype.name == "bfloat16":
-        array = array.view(_RAW_BFLOAT16)
+        array = array.view(RAW_BFLOAT16)
     elif dtype.kind == "f" and dtype.itemsize > 8:
         # longdouble differs from platform to platform; nothing else is converted as a whole.
         with np.errstate(over="ignore"):
             array = array.astype(np.float64)
-    elif dtype.kind not in "fiu" and not (dtype == _RAW_BFLOAT16 and _is_torch(logits)):
+    elif dtype.kind not in "fiu" and not (dtype == RAW_BFLOAT16 and is_torch(logits)):
         message = f"logits must be real numbers, got dtype {dtype}"
         raise TypeError(message)
     return array
-
-
-def as_floats(rows: NDArray[Any]) -> NDArray[Any]:
-    """Return what `as_logits` let pass in the dtype that the core computes in: a copy, so for blocks."""
-    if rows.dtype == _RAW_BFLOAT16:
-        bits = np.ascontiguousarray(rows).view(np.uint16).astype(np.uint32) << 16
-        return bits.view(np.float32)
-    is_narrow = rows.dtype.kind == "f" and rows.dtype.itemsize <= 4
-    return rows.astype(np.float32 if is_narrow else np.float64, order="C")
 
 
 def as_row_values(value: ArrayLike, name: str, n_rows: int) -> NDArray[np.float64]:
@@ -112,7 +102,8 @@ def as_labels(labels: ArrayLike, n_rows: int, *, one_row: bool = False) -> NDArr
     A label by itself stands for one row only where `one_row` says so.
     """
     array = as_array(labels, "labels")
-    array = _integers(array[np.newaxis] if one_row and array.ndim == 0 else array, "labels", n_rows)
+    hint = "the number of each label's column, counting from 0"
+    array = _integers(array[np.newaxis] if one_row and array.ndim == 0 else array, "labels", n_rows, hint)
     if array.dtype == np.uint64 and n_rows and array.max() > np.iinfo(np.int64).max:
         row = int(array.argmax())
         message = f"labels must be below the number of labels: found {array[row]} at row {row}"
@@ -120,9 +111,22 @@ def as_labels(labels: ArrayLike, n_rows: int, *, one_row: bool = False) -> NDArr
     return _plain(array, np.int64)
 
 
+def check_columns(labels: NDArray[np.int64], n_labels: int) -> None:
+    """Refuse labels that are not columns, as the core does with those that it reads."""
+    outside = (labels < 0) | (labels >= n_labels)
+    if outside.any():
+        row = int(outside.argmax())
+        last = f"{n_labels - 1}, the last column"
+        message = f"labels must be between 0 and {last}: found {labels[row]} at row {row}"
+        raise ValueError(message)
+
+
 def as_row_ids(row_ids: ArrayLike | None, n_rows: int) -> NDArray[np.uint64] | None:
     """Return one unsigned integer a row; negative ones wrap, which keeps them distinct."""
-    return None if row_ids is None else _plain(_integers(row_ids, "row_ids", n_rows), np.uint64)
+    if row_ids is None:
+        return None
+    array = _integers(as_array(row_ids, "row_ids"), "row_ids", n_rows, "an integer for each row")
+    return _plain(array, np.uint64)
 
 
 def check_as_in_calibration(value: object, name: str, *, had: bool) -> None:
@@ -176,7 +180,7 @@ def check_texts(texts: Iterable[str], name: str) -> None:
             raise ValueError(message) from None
 
 
-def as_choice(value: object, name: str, choices: tuple[str, ...]) -> None:
+def check_choice(value: object, name: str, choices: tuple[str, ...]) -> None:
     """Refuse a value that is not one of some names."""
     if not isinstance(value, str) or value not in choices:
         names = ", ".join(repr(choice) for choice in choices)
@@ -269,17 +273,16 @@ def as_nodes(nodes: ArrayLike, n_nodes: int, name: str) -> NDArray[np.int64]:
     return _plain(array, np.int64)
 
 
-def _integers(value: ArrayLike, name: str, n_rows: int) -> NDArray[Any]:
-    array = as_array(value, name)
+def _integers(array: NDArray[Any], name: str, n_rows: int, wanted: str) -> NDArray[Any]:
     if array.shape == (0,) and n_rows == 0:
         return array.astype(np.int64)  # an empty list has no type of its own
     if array.dtype.kind not in "iu":
-        hint = "; give the number of each label's column, counting from 0"
+        hint = f"give {wanted}"
         if array.dtype.kind == "f" and array.ndim == 1:
-            hint = "; convert them with .astype(int) if they are whole"
-        elif array.ndim == 2:
-            hint = "; of one-hot rows, take .argmax(axis=1)"
-        message = f"{name} must be integers, got dtype {array.dtype}{hint}"
+            hint = "convert them with .astype(int) if they are whole"
+        elif array.ndim == 2 and name == "labels":
+            hint = "of one-hot rows, take .argmax(axis=1)"
+        message = f"{name} must be integers, got dtype {array.dtype}; {hint}"
         raise TypeError(message)
     _check_one_a_row(array, name, n_rows)
     return array
@@ -316,6 +319,15 @@ def as_number(value: object, name: str) -> float:
     except OverflowError:
         message = f"{name} must be a number that a float can hold, got one that is too large"
         raise ValueError(message) from None
+
+
+def as_positive(value: object, name: str) -> float:
+    """Return a number above 0 that is not infinite."""
+    number = as_number(value, name)
+    if not 0.0 < number < math.inf:
+        message = f"{name} must be positive and finite, got {number}"
+        raise ValueError(message)
+    return number
 
 
 def as_integer(value: object, name: str, least: int, most: int = 2**63 - 1) -> int:
@@ -385,80 +397,3 @@ def as_seed(seed: object) -> int:
 def as_thread_count(n_threads: object) -> int | None:
     """Return a positive number of threads, or None for as many as the machine allows."""
     return None if n_threads is None else as_integer(n_threads, "n_threads", 1, 2**31)
-
-
-def as_array(value: ArrayLike, name: str) -> NDArray[Any]:
-    """Return an array of whatever the value holds."""
-    if isinstance(value, np.ma.MaskedArray):
-        if np.ma.is_masked(value):
-            message = f"{name} must not be masked: {int(np.ma.getmaskarray(value).sum())} entries are"
-            raise TypeError(message)
-        return np.asarray(value.data)
-    if _is_torch(value):
-        return _from_torch(value, name)
-    module = type(value).__module__.partition(".")[0]
-    if module == "scipy" and hasattr(value, "toarray"):
-        message = f"{name} must be dense, got a sparse {type(value).__name__}"
-        raise TypeError(message)
-    if module == "pyarrow" and hasattr(value, "type") and hasattr(value.type, "value_type"):
-        return from_arrow_lists(value, name)
-    if module == "polars" and hasattr(value, "collect"):
-        message = f"{name} must be read before it is passed, got a {type(value).__name__}: call collect()"
-        raise TypeError(message)
-    if not hasattr(value, "__array__") and hasattr(value, "__dlpack__"):
-        return np.from_dlpack(value)
-    if isinstance(value, (list, tuple)) and any(np.ma.is_masked(part) for part in value):
-        message = f"{name} must not be masked: entries of a part of it are"
-        raise TypeError(message)
-    try:
-        array = np.asarray(value)
-        # Nullable columns of pandas come as objects; without nulls they are numbers.
-        return np.asarray(array.tolist()) if module == "pandas" and array.dtype == object else array
-    except ValueError as error:
-        message = f"{name} cannot be read as an array: {error}"
-        raise ValueError(message) from error
-
-
-def from_arrow_lists(column: Any, name: str) -> NDArray[Any]:
-    """Return the rows of an Arrow array of lists, all of one length; copied only where it has chunks."""
-    if hasattr(column, "combine_chunks"):
-        column = column.combine_chunks()
-    if column.null_count:
-        message = f"{name} must not have nulls, found {column.null_count}"
-        raise ValueError(message)
-    lengths = (
-        {column.type.list_size}
-        if hasattr(column.type, "list_size")
-        else set(column.value_lengths().unique().to_pylist())
-    )
-    values = column.flatten()
-    if len(lengths) > 1 or values.null_count:
-        message = f"{name} must have lists of one length without nulls, got lengths {sorted(lengths)[:5]}"
-        raise ValueError(message)
-    return np.asarray(values.to_numpy(zero_copy_only=False)).reshape(len(column), *lengths or {0})
-
-
-def _is_torch(value: object) -> bool:
-    return type(value).__module__.partition(".")[0] == "torch"
-
-
-def _from_torch(tensor: Any, name: str) -> NDArray[Any]:
-    if tensor.device.type != "cpu":
-        message = f"{name} must be on the CPU, got a tensor on {tensor.device}: pass {name}.cpu()"
-        raise TypeError(message)
-    if tensor.layout != _torch().strided:
-        message = f"{name} must be dense, got a tensor of layout {tensor.layout}"
-        raise TypeError(message)
-    tensor = tensor.detach()
-    if tensor.dtype == _torch().bfloat16:
-        # NumPy has no bfloat16: the same bytes as integers, then as raw two-byte elements.
-        raw: NDArray[Any] = tensor.view(_torch().int16).numpy()
-        return raw.view(_RAW_BFLOAT16)
-    array: NDArray[Any] = tensor.numpy()
-    return array
-
-
-def _torch() -> Any:
-    import torch
-
-    return torch

@@ -14,7 +14,6 @@ from tightset._inputs import (
     as_alpha,
     as_alphas,
     as_calibration_logits,
-    as_choice,
     as_flag,
     as_groups,
     as_integer,
@@ -22,10 +21,11 @@ from tightset._inputs import (
     as_row_ids,
     as_seed,
     as_thread_count,
+    check_choice,
     warn_if_probabilities,
 )
 from tightset.calibration_rows import CalibrationRows
-from tightset.cells import SCARCE, Kind, Scarce
+from tightset.cells import OF_LABELS, SCARCE, Kind, Scarce
 from tightset.conditional import Groups, Plan, by_groups, by_labels
 from tightset.objectives import OBJECTIVES, Objective
 from tightset.pac import GUARANTEES, Guarantee, rank_for
@@ -204,8 +204,8 @@ def calibrate(
     >>> 0.85 < sets.coverage(labels[1000:]) < 0.95
     True
     """
-    as_choice(guarantee, "guarantee", GUARANTEES)
-    as_choice(scarce, "scarce", SCARCE)
+    check_choice(guarantee, "guarantee", GUARANTEES)
+    check_choice(scarce, "scarce", SCARCE)
     share = as_alpha(delta, "delta") if guarantee == "pac" else None
     if labels is None:
         if condition is not None or share is not None:
@@ -258,14 +258,14 @@ def calibrate(
 def as_condition(condition: ArrayLike, n_rows: int) -> tuple[Kind, Groups | None]:
     """Return what coverage is conditional on; anything but a name is one group for each row."""
     if isinstance(condition, str):
-        as_choice(condition, "condition", ("label", "cluster", "rc3p"))
+        check_choice(condition, "condition", OF_LABELS)
         return condition, None  # type: ignore[return-value]
     return "groups", as_groups(condition, n_rows, "condition")
 
 
 def recipe_for(recipe: str | Recipe, objective: Objective) -> Recipe:
     """Return the recipe, with a selection that can look for the objective."""
-    as_choice(objective, "objective", OBJECTIVES)
+    check_choice(objective, "objective", OBJECTIVES)
     found = as_recipe(recipe)
     if objective == "size" or found.selection == "held-out":
         return found

@@ -13,7 +13,9 @@ from tightset._inputs import ArrayLike, as_groups
 from tightset.scores import Scoring
 
 Kind: TypeAlias = Literal["label", "groups", "cluster", "rc3p"]
-KINDS: tuple[Kind, ...] = ("label", "groups", "cluster", "rc3p")
+OF_LABELS: tuple[Kind, ...] = ("label", "cluster", "rc3p")
+"""Conditions that have a name; the other is an array with the group of each row."""
+KINDS: tuple[Kind, ...] = (*OF_LABELS, "groups")
 Scarce: TypeAlias = Literal["all", "pooled"]
 SCARCE: tuple[Scarce, ...] = ("all", "pooled")
 

@@ -11,7 +11,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from tightset._inputs import ArrayLike, as_integer, as_labels, as_logits, as_number, as_seed
+from tightset._inputs import ArrayLike, as_alpha, as_integer, as_labels, as_logits, as_number, as_seed
 from tightset.advice import with_advice
 from tightset.evaluation import Detail, Evaluation, curve_lines
 from tightset.family.rule_predictor import RulePredictor
@@ -85,13 +85,14 @@ def compare(
     array = as_logits(logits)
     truth = as_labels(labels, len(array))
     names = tuple(dict.fromkeys(recipes))
-    asked = tuple(sorted({as_number(level, "levels") for level in levels}))
+    asked = tuple(sorted({as_alpha(level, "levels") for level in levels}))
     splits, start = as_integer(n_splits, "n_splits", 1), as_seed(seed)
     n_test = _test_rows(len(array), as_number(test_share, "test_share"))
     if not names or not asked:
         message = "recipes and levels must not be empty"
         raise ValueError(message)
-    band_level = 1.0 - 0.001 / (n_cells or len(names) * len(asked))
+    least = len(names) * len(asked)
+    band_level = 1.0 - 0.001 / (least if n_cells is None else as_integer(n_cells, "n_cells", least))
     methods = [as_method(recipe) for recipe in names]
     for module in {module for method in methods for module in method.needs}:
         import_module(module)  # or the first method to need it would pay for that in seconds

@@ -14,6 +14,7 @@ from tightset.quantile import conformal_threshold
 from tightset.recipes import Recipe, Selection
 from tightset.scores import Entropy
 from tightset.scoring import all_scores, label_scores
+from tightset.selection_curve import covered_by_chosen
 
 __all__ = ["Saturation", "SelectionEffect", "saturation", "selection_effect"]
 
@@ -141,18 +142,12 @@ def selection_effect(
             for i, predictor in enumerate(predictors):
                 covered = predictor.predict_set(test_logits).covers(test_labels)
                 coverage[selection][i, split] = covered.mean()
-                curve = predictor.selection_curve
-                if selection == "modsel" and curve is not None:
-                    winner = curve.candidates[curve.chosen]
-                    scores = label_scores(
-                        test_logits,
-                        test_labels,
-                        winner.score,
-                        reweight=winner.reweight,
-                        temperature=winner.temperature,
-                        seed=predictor.seed,
-                        ranked=True,
+                if selection == "modsel":
+                    curve = predictor.selection_curve
+                    assert curve is not None, "there is something to select"
+                    alone = covered_by_chosen(
+                        curve, test_logits, test_labels, seed=predictor.seed, probabilities=False
                     )
-                    coverage["naive"][i, split] = (scores <= curve.thresholds[curve.chosen]).mean()
+                    coverage["naive"][i, split] = alone.mean()
         advance(1)
     return SelectionEffect(tuple(levels), n_calibration, len(recipes["modsel"].candidates), coverage)

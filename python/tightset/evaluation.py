@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -164,8 +164,8 @@ class Detail:
             "recipe": self.recipe,
             "candidate": self.candidate,
             "size_histogram": self.size_histogram.tolist(),
-            "by_entropy": [_stratum(stratum) for stratum in self.by_entropy],
-            "by_scenario": [_stratum(stratum) for stratum in self.by_scenario],
+            "by_entropy": [asdict(stratum) for stratum in self.by_entropy],
+            "by_scenario": [asdict(stratum) for stratum in self.by_scenario],
             "curve": [line.to_dict() for line in self.curve],
         }
 
@@ -255,6 +255,11 @@ class Evaluation:
         }
 
 
+def spread(values: NDArray[np.float64]) -> float:
+    """Return the standard deviation over splits, of the sample; 0 of one split."""
+    return float(values.std(ddof=1)) if len(values) > 1 else 0.0
+
+
 def curve_lines(curve: SelectionCurve) -> tuple[CurveLine, ...]:
     """Return a selection curve as one line for each score and reweighting, by rising temperature."""
     groups: dict[str, list[int]] = {}
@@ -282,13 +287,3 @@ def _line_name(candidate: Scoring) -> str:
         return f"{score}, plain"
     power = "" if reweight.power == 1.0 else f", power {reweight.power:g}"
     return f"{score}, entropy gamma {reweight.gamma:g}{power}"
-
-
-def _stratum(stratum: Stratum) -> dict[str, Any]:
-    return {
-        "name": stratum.name,
-        "rows": stratum.rows,
-        "coverage": stratum.coverage,
-        "mean_size": stratum.mean_size,
-        "empty_rate": stratum.empty_rate,
-    }

@@ -19,7 +19,7 @@ from tightset.metrics import Band, mean_coverage_band
 from tightset.metrics.splits import Part, band_of_parts
 from tightset.metrics.strata import QUANTILES, by_entropy
 from tightset.predictor import Predictor
-from tightset.scoring import label_scores
+from tightset.selection_curve import covered_by_chosen
 from tightset.transforms.predictor import TransformedPredictor, transformed
 from tightset.uncertainty import entropy
 
@@ -197,16 +197,6 @@ def _covered_by_chosen(
     assert isinstance(predictor, Predictor), "the others have one candidate"
     curve = predictor.selection_curve
     assert curve is not None, "several candidates come from a selection"
-    scoring = curve.candidates[curve.chosen]
-    scores = label_scores(
-        logits,
-        labels,
-        scoring.score,
-        reweight=scoring.reweight,
-        temperature=scoring.temperature,
-        seed=predictor.seed,
-        ranked=True,
-        probabilities=predictor.probabilities,
+    return covered_by_chosen(
+        curve, logits, labels, seed=predictor.seed, probabilities=predictor.probabilities
     )
-    covered: NDArray[np.bool_] = scores <= curve.thresholds[curve.chosen]
-    return covered

@@ -12,6 +12,7 @@ from typing import Literal, TypeAlias
 
 from tightset import _core
 from tightset.beta import beta_cdf
+from tightset.quantile import as_understood
 
 Guarantee: TypeAlias = Literal["marginal", "pac"]
 GUARANTEES: tuple[Guarantee, ...] = ("marginal", "pac")
@@ -28,8 +29,7 @@ def pac_rank(n: int, alpha: float, delta: float) -> int:
     >>> pac_rank(1000, 0.1, 0.1), pac_rank(20, 0.1, 0.1)
     (913, 21)
     """
-    # alpha as it is understood everywhere: twelve digits of a decimal.
-    level = 1.0 - float(f"{alpha:.11e}")
+    level = 1.0 - as_understood(alpha)
     if n < 1 or beta_cdf(level, n, 1) > delta:
         return n + 1
     # The probability falls as the rank rises.

@@ -22,6 +22,11 @@ def conformal_rank(n: int, alpha: float) -> int:
     return _core.conformal_rank(as_integer(n, "n", 0), as_alpha(alpha))
 
 
+def as_understood(alpha: float) -> float:
+    """Return alpha rounded to twelve digits, as `conformal_rank` reads it: 1 - 0.9 is 0.1."""
+    return float(f"{alpha:.12g}")
+
+
 def conformal_threshold(scores: ArrayLike, alpha: float) -> float:
     """Return the `conformal_rank`-th smallest score, or infinity when there are too few.
 

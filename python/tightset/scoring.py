@@ -68,7 +68,7 @@ def label_scores(
     labels
         Integers of shape (n,).
     score
-        ``"thr"``, ``"aps"``, ``"raps"``, ``"saps"``, ``"rank"``, or a score object.
+        ``"thr"``, ``"aps"``, ``"raps"``, ``"saps"``, ``"rank"``, ``"mixed"``, or a score object.
     reweight
         ``"entropy"``, the default, for the paper's ``z / (H T)``, None for the plain score (as in the
         recipe of the same name), or an `Entropy`.

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from tightset.objectives import Objective
 from tightset.scores import Scoring
+from tightset.scoring import label_scores
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -55,11 +56,10 @@ class SelectionCurve:
 
     def __str__(self) -> str:
         lines = [f"{len(self.candidates)} candidates, objective {self.objective!r}"]
-        for m in np.argsort(self.sizes, kind="stable")[:5]:
+        smallest = np.argsort(self.sizes, kind="stable")[:5].tolist()
+        for m in dict.fromkeys((*smallest, self.chosen)):
             mark = "*" if m == self.chosen else " "
             lines.append(f"{mark} {self.sizes[m]:9.3f}  {self.candidates[m]}")
-        if self.chosen not in np.argsort(self.sizes, kind="stable")[:5]:
-            lines.append(f"* {self.sizes[self.chosen]:9.3f}  {self.candidates[self.chosen]}")
         if len(self.survivors) > 1:
             lines.append(f"{len(self.survivors)} candidates are in use: each label of a new row chooses")
         if self.at_edge:
@@ -90,3 +90,27 @@ class SelectionCurve:
         same = (c for c in self.candidates if (c.score, c.reweight) == (winner.score, winner.reweight))
         finite = [c.temperature for c in same if 0.0 < c.temperature < float("inf")]
         return len(finite) > 1 and winner.temperature in (min(finite), max(finite))
+
+
+def covered_by_chosen(
+    curve: SelectionCurve,
+    logits: NDArray[np.generic],
+    labels: NDArray[np.int64],
+    *,
+    seed: int,
+    probabilities: bool,
+) -> NDArray[np.bool_]:
+    """Return whether the chosen candidate covers each row by itself, at the threshold that the curve has."""
+    chosen = curve.candidates[curve.chosen]
+    scores = label_scores(
+        logits,
+        labels,
+        chosen.score,
+        reweight=chosen.reweight,
+        temperature=chosen.temperature,
+        seed=seed,
+        ranked=True,
+        probabilities=probabilities,
+    )
+    covered: NDArray[np.bool_] = scores <= curve.thresholds[curve.chosen]
+    return covered

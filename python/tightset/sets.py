@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 from typing import Any, overload
 
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tightset import _core, set_frames
-from tightset._inputs import ArrayLike, as_labels
+from tightset._inputs import ArrayLike, as_labels, check_columns
 
 
 class PredictionSets:
@@ -105,12 +105,7 @@ class PredictionSets:
     def covers(self, labels: ArrayLike) -> NDArray[np.bool_]:
         """Return whether each row's set contains its label."""
         truth = as_labels(labels, len(self))
-        outside = (truth < 0) | (truth >= self.n_labels)
-        if outside.any():
-            row = int(outside.argmax())
-            last = f"{self.n_labels - 1}, the last column"
-            message = f"labels must be between 0 and {last}: found {truth[row]} at row {row}"
-            raise ValueError(message)
+        check_columns(truth, self.n_labels)
         rows = np.repeat(np.arange(len(self)), self.sizes)
         covered = np.zeros(len(self), dtype=np.bool_)
         covered[rows[self.indices == truth[rows]]] = True
@@ -171,3 +166,12 @@ class PredictionSets:
     def to_torch(self) -> Any:
         """Return the mask as a boolean torch tensor of shape (n, K) on the CPU."""
         return set_frames.to_torch(self)
+
+
+def joined(parts: Iterable[PredictionSets], n_labels: int) -> PredictionSets:
+    """Return the sets of consecutive blocks of rows as those of all rows."""
+    sizes, labels = [np.zeros(1, dtype=np.int64)], [np.zeros(0, dtype=np.int32)]
+    for part in parts:
+        sizes.append(part.sizes)
+        labels.append(part.indices)
+    return PredictionSets(np.cumsum(np.concatenate(sizes)), np.concatenate(labels), n_labels)

@@ -17,6 +17,9 @@ from tightset.selection import Choice
 from tightset.selection_curve import SelectionCurve
 from tightset.warning_kinds import SmallCalibrationWarning
 
+_MOST_NAMED = 20
+"""Labels or groups that a warning lists."""
+
 
 def calibrated(
     rows: CalibrationRows,
@@ -104,17 +107,12 @@ def warn_if_unbounded(
 def warn_of_infinite_labels(labels: Sequence[int], alpha: float, *, stacklevel: int) -> None:
     """Warn that labels are in every set though they have rows enough."""
     if labels:
-        listed = ", ".join(map(str, labels[:MOST_NAMED]))
-        if len(labels) > MOST_NAMED:
-            listed += f" and {len(labels) - MOST_NAMED} more"
+        listed = _listed([str(label) for label in labels])
         message = (
             f"too many rows of labels {listed} have an infinite score, being marked impossible (-inf) or "
             f"beyond a limit of rank: at alpha={alpha} their threshold is infinite"
         )
         warnings.warn(message, SmallCalibrationWarning, stacklevel=stacklevel)
-
-
-MOST_NAMED = 20
 
 
 def warn_of_scarce(
@@ -124,13 +122,16 @@ def warn_of_scarce(
     if not counts:
         return
     named = [f"{name!r} ({n} rows)" if n != 1 else f"{name!r} (1 row)" for name, n in counts.items()]
-    listed = ", ".join(named[:MOST_NAMED])
-    if len(named) > MOST_NAMED:
-        listed += f" and {len(named) - MOST_NAMED} more"
     given = "they get the threshold of all rows (scarce='pooled')"
     if not pooled:
         given = "their threshold is infinite (scarce='all')"
     message = (
-        f"{len(counts)} of {of} {what} have too few calibration rows for alpha={alpha}: {listed}; {given}"
+        f"{len(counts)} of {of} {what} have too few calibration rows for alpha={alpha}: {_listed(named)}; "
+        f"{given}"
     )
     warnings.warn(message, SmallCalibrationWarning, stacklevel=stacklevel)
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+    return ", ".join(names[:_MOST_NAMED]) + more

@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tightset._inputs import from_arrow_lists
+from tightset._foreign_arrays import from_arrow_lists
+from tightset.cli.input_files import check_is_file
 from tightset.cli.optional import optional_package
 from tightset.cli.standard_streams import STANDARD
 
@@ -35,9 +36,6 @@ def read_data(logits: str, labels: str | None) -> Data:
 
     ``-`` is standard input, and ``FILE:NAME`` an array of a file with several.
     """
-    if logits == STANDARD and labels == STANDARD:
-        message = "LOGITS and LABELS cannot both be standard input"
-        raise ValueError(message)
     found = _read(logits)
     if labels is None:
         if not isinstance(found, Mapping):
@@ -86,9 +84,7 @@ def _read(path: str) -> NDArray[Any] | Mapping[str, NDArray[Any]]:
     if path == STANDARD:
         return _from_bytes(sys.stdin.buffer.read())
     file, name = _named(path)
-    if not file.is_file():
-        message = f"{file} does not exist" if not file.exists() else f"{file} is not a file"
-        raise FileNotFoundError(message)
+    check_is_file(file)
     suffix = file.suffix.lower()
     try:
         found = _from_file(file, suffix)
@@ -123,8 +119,7 @@ def _from_file(file: Path, suffix: str) -> NDArray[Any] | Mapping[str, NDArray[A
     if suffix == ".csv":
         return _from_csv(file.read_text(encoding="utf-8-sig"))
     if suffix == ".parquet":
-        parquet = optional_package("pyarrow.parquet", ".parquet files")
-        return _from_table(parquet.read_table(file))
+        return _from_parquet(file)
     if suffix == ".safetensors":
         return _from_safetensors(file)
     message = f"the file must end in one of {', '.join(_SUFFIXES)}"
@@ -141,8 +136,7 @@ def _from_bytes(content: bytes) -> NDArray[Any] | Mapping[str, NDArray[Any]]:
             with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
                 return dict(arrays)
         if content.startswith(b"PAR1"):
-            parquet = optional_package("pyarrow.parquet", ".parquet files")
-            return _from_table(parquet.read_table(io.BytesIO(content)))
+            return _from_parquet(io.BytesIO(content))
         return _from_csv(content.decode("utf-8-sig"))
     except (ValueError, EOFError) as error:
         message = f"standard input is neither .npy, .npz, .parquet nor .csv: {error}"
@@ -185,8 +179,15 @@ def _columns(columns: Mapping[str, NDArray[Any]]) -> Mapping[str, NDArray[Any]]:
     return found
 
 
-def _from_table(table: Any) -> Mapping[str, NDArray[Any]]:
-    """Read columns of numbers, or one column of lists of equal length."""
+def _from_parquet(source: Path | io.BytesIO) -> Mapping[str, NDArray[Any]]:
+    """Read columns of numbers, or one column of lists of equal length.
+
+    On this thread alone. pyarrow's own threads hold on to an object of Python, such as bytes that came
+    through a pipe, for a moment after they have read it; a process that ended in this moment was aborted.
+    """
+    parquet = optional_package("pyarrow.parquet", ".parquet files")
+    with parquet.ParquetFile(source, pre_buffer=False) as file:
+        table = file.read(use_threads=False)
     columns: dict[str, NDArray[Any]] = {}
     for name, column in zip(table.column_names, table.columns, strict=True):
         if column.null_count:

@@ -8,9 +8,10 @@ from typing import Annotated, Any, cast
 import typer
 
 import tightset
-from tightset.cells import KINDS, Candidate, Condition, Scarce
+from tightset.cells import OF_LABELS, Candidate, Condition, Scarce
 from tightset.cli import options, predictor_files
 from tightset.cli.array_files import read_data, read_groups
+from tightset.cli.input_files import check_one_is_standard
 from tightset.cli.standard_streams import STANDARD
 from tightset.comparison import candidate_text
 from tightset.objectives import OBJECTIVES, Objective
@@ -66,6 +67,7 @@ def calibrate(
     tightset calibrate held-out.npz -o predictor.json --condition label --scarce pooled
     tightset calibrate held-out.npz -o predictor.json --guarantee pac --delta 0.05
     """
+    check_one_is_standard({"LOGITS": logits, "LABELS": labels, "--condition": condition})
     predictor_files.check_destination(output)
     data = read_data(logits, labels)
     predictor = tightset.calibrate(
@@ -74,7 +76,7 @@ def calibrate(
         alpha,
         recipe,
         objective=cast(Objective, objective),
-        condition=condition if condition in (None, *KINDS) else read_groups(condition),
+        condition=condition if condition in (None, *OF_LABELS) else read_groups(condition),
         scarce=cast(Scarce, scarce),
         guarantee=cast(Guarantee, guarantee),
         delta=delta,

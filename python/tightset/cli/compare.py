@@ -13,8 +13,9 @@ import typer
 from tightset import comparison
 from tightset.cli import options, tables
 from tightset.cli.array_files import Data, read_data
+from tightset.cli.comparison_csv import csv_text
+from tightset.cli.input_files import check_one_is_standard
 from tightset.cli.optional import optional_package
-from tightset.cli.result_files import csv_text
 from tightset.cli.standard_streams import STANDARD, written
 from tightset.methods import ALL, RECIPES, available
 from tightset.progress import Progress
@@ -60,6 +61,10 @@ def compare(
     tightset compare held-out.npz --report report.html
     tightset compare held-out.parquet --recipes thr,thr/label,thr/pac --levels 0.90:0.99:0.01 --json
     """
+    check_one_is_standard({"LOGITS": logits, "LABELS": labels})
+    if report == STANDARD:
+        message = "--report must be a file, got -"
+        raise ValueError(message)
     if json and csv == STANDARD:
         message = "--json and --csv - cannot both go to standard output"
         raise ValueError(message)

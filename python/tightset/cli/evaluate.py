@@ -6,9 +6,9 @@ import sys
 
 from tightset.cli import options
 from tightset.cli.array_files import read_data, read_groups
+from tightset.cli.input_files import check_one_is_standard
 from tightset.cli.predict import predict_in_blocks
 from tightset.cli.predictor_files import read_predictor
-from tightset.cli.standard_streams import STANDARD
 from tightset.metrics import report
 from tightset.predictor import Predictor
 
@@ -28,9 +28,7 @@ def evaluate(
     tightset evaluate predictor.json test-logits.npy test-labels.npy
     tightset evaluate predictor.json test.npz --json
     """
-    if STANDARD in (logits, labels) and predictor == STANDARD:
-        message = "PREDICTOR and LOGITS or LABELS cannot both be standard input"
-        raise ValueError(message)
+    check_one_is_standard({"PREDICTOR": predictor, "LOGITS": logits, "LABELS": labels, "--groups": groups})
     data = read_data(logits, labels)
     used = read_predictor(predictor)
     sets = predict_in_blocks(used, data.logits, groups=read_groups(groups), threads=threads)
@@ -39,7 +37,8 @@ def evaluate(
         data.labels,
         data.logits,
         used.alpha,
-        used.n_calibration if has_law(used) else None,
+        # A report takes the rank for that of alpha, which a pac guarantee raises.
+        used.n_calibration if has_law(used) and used.guarantee == "marginal" else None,
         probabilities=used.probabilities,
     )
     if json:
@@ -49,9 +48,8 @@ def evaluate(
 
 
 def has_law(predictor: Predictor) -> bool:
-    """Whether marginal coverage follows the beta law of its rank, over calibrations.
+    """Whether coverage follows the beta law of the predictor's rank, over calibrations.
 
-    Not with selection on the rows that calibrate, with thresholds of several cells, or with a higher rank.
+    Not with selection on the rows that calibrate, or with thresholds of several cells.
     """
-    is_fixed = predictor.recipe.selection in (None, "held-out")
-    return is_fixed and predictor.condition is None and predictor.guarantee == "marginal"
+    return predictor.recipe.selection in (None, "held-out") and predictor.condition is None

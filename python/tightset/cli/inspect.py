@@ -9,7 +9,7 @@ from tightset.cli import options
 from tightset.cli.calibrate import described
 from tightset.cli.evaluate import has_law
 from tightset.cli.predictor_files import read_predictor
-from tightset.metrics import coverage_band
+from tightset.metrics.marginal import rank_band
 from tightset.predictor import Predictor
 
 
@@ -22,9 +22,7 @@ def inspect(predictor: options.Predictor, *, json: options.Json = False) -> None
     """
     found = read_predictor(predictor)
     facts = described(found)
-    # Selection on the calibrating rows leaves a law without a closed form.
-    is_exact = has_law(found)
-    band = coverage_band(found.n_calibration, found.alpha) if is_exact else None
+    band = rank_band(found.n_calibration, found.rank, None, 0.9) if has_law(found) else None
     if json:
         options.print_json({**facts, "true_coverage_band": None if band is None else list(band)})
         return

@@ -5,18 +5,18 @@ from __future__ import annotations
 import sys
 from typing import Annotated, Any
 
-import numpy as np
 import typer
 from numpy.typing import NDArray
 
 from tightset.cli import options
 from tightset.cli.array_files import read_groups, read_logits
+from tightset.cli.input_files import check_one_is_standard
 from tightset.cli.predictor_files import read_predictor
 from tightset.cli.set_files import check_destination, write_sets
 from tightset.cli.standard_streams import STANDARD
 from tightset.predictor import Predictor
 from tightset.progress import Progress
-from tightset.sets import PredictionSets
+from tightset.sets import PredictionSets, joined
 
 # Entries of a block, between which progress is shown.
 _BLOCK = 2**24
@@ -44,9 +44,7 @@ def predict(
     tightset predict predictor.json new.npy | head -3
     tightset predict predictor.json - < new.csv > sets.jsonl
     """
-    if predictor == STANDARD and logits == STANDARD:
-        message = "PREDICTOR and LOGITS cannot both be standard input"
-        raise ValueError(message)
+    check_one_is_standard({"PREDICTOR": predictor, "LOGITS": logits, "--groups": groups})
     check_destination(output)
     rows = read_logits(logits)
     sets = predict_in_blocks(
@@ -83,7 +81,7 @@ def predict_in_blocks(
     if groups is not None and groups.shape != logits.shape[:1]:
         message = f"--groups must hold one for each of the {len(logits)} rows, got shape {groups.shape}"
         raise ValueError(message)
-    indptr, indices = [np.zeros(1, np.int64)], []
+    parts = []
     with Progress(len(logits), "predicting") as progress:
         for start in range(0, len(logits), step):
             here = slice(start, start + step)
@@ -93,7 +91,6 @@ def predict_in_blocks(
                 allow_empty=allow_empty,
                 n_threads=threads,
             )
-            indptr.append(part.indptr[1:] + indptr[-1][-1])
-            indices.append(part.indices)
+            parts.append(part)
             progress.advance(len(part))
-    return PredictionSets(np.concatenate(indptr), np.concatenate(indices), predictor.n_labels)
+    return joined(parts, predictor.n_labels)

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 from tightset.artefact import load, loads
+from tightset.cli.input_files import check_is_file
 from tightset.cli.standard_streams import STANDARD
 from tightset.document.envelope import MOST_BYTES, read_up_to
 from tightset.predictor import Predictor
@@ -15,9 +16,7 @@ from tightset.whole_files import check_folder
 def read_predictor(path: str) -> Predictor:
     """Return the predictor of a file, or of standard input for ``-``."""
     if path != STANDARD:
-        if not Path(path).is_file():
-            message = f"{path} does not exist" if not Path(path).exists() else f"{path} is not a file"
-            raise FileNotFoundError(message)
+        check_is_file(path)
         return load(path)
     name = "standard input"
     return loads(read_up_to(MOST_BYTES, sys.stdin.buffer, name), name)

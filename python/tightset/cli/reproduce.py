@@ -11,7 +11,7 @@ import typer
 
 from tightset import datasets
 from tightset.cli import options, paper_tables, pictures
-from tightset.cli.result_files import csv_text
+from tightset.cli.comparison_csv import csv_text
 from tightset.cli.standard_streams import written
 from tightset.comparison import LEVELS, compare
 from tightset.effects import Saturation, SelectionEffect, saturation, selection_effect

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from tightset.cli import options
+from tightset.cli.input_files import check_is_file
 from tightset.cli.optional import optional_package
 
 _TOKEN = "TIGHTSET_TOKEN"
@@ -112,9 +113,7 @@ def parse_models(given: list[str]) -> dict[str, str]:
         if name in found:
             message = f"models must have different names, got {name} for {found[name]} and {path}"
             raise ValueError(message)
-        if not Path(path).is_file():
-            message = f"{path} does not exist" if not Path(path).exists() else f"{path} is not a file"
-            raise FileNotFoundError(message)
+        check_is_file(path)
         found[name] = path
     return found
 

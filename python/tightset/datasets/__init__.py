@@ -25,6 +25,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tightset._inputs import check_choice
+
 __all__ = ["Dataset", "load", "names"]
 
 _FOLDER = Path(__file__).parent
@@ -101,9 +103,7 @@ def load(name: str) -> Dataset:
     >>> data.card["accuracy"]
     0.9844
     """
-    if name not in _NAMES:
-        message = f"name is {name!r}, but the data sets are {', '.join(map(repr, _NAMES))}"
-        raise ValueError(message)
+    check_choice(name, "name", _NAMES)
     card = json.loads((_FOLDER / "cards" / f"{name}.json").read_text(encoding="utf-8"))
     with np.load(_FOLDER / f"{name}.npz", allow_pickle=False) as arrays:
         logits = arrays["logits"]

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tightset import _core
-from tightset._inputs import as_alpha, as_flag, as_integer, as_seed
+from tightset._inputs import as_alpha, as_integer
 from tightset.cells import Cell
 from tightset.document.canonical import digest
 from tightset.document.cells import Facts, as_cell, as_condition, cell_fields, condition_document
@@ -21,10 +20,10 @@ from tightset.document.fields import (
     as_text,
     check_digest,
     check_fields,
-    check_generator,
     check_version,
     number_document,
 )
+from tightset.document.heading import HEADING, heading_document, read_heading
 from tightset.document.recipes import as_recipe, combinations, recipe_document
 from tightset.predictor import Predictor
 
@@ -38,41 +37,13 @@ _READ_ELSEWHERE = {
     "tightset-transformed-predictor": "ts.transforms.load_predictor",
 }
 
-_FIELDS = (
-    "format",
-    "format_version",
-    "tightset",
-    "generator",
-    "alpha",
-    "n_labels",
-    "n_calibration",
-    "rank",
-    "seed",
-    "probabilities",
-    "uses_row_ids",
-    "recipe",
-    "sha256",
-)
-
 
 def to_document(predictor: Predictor, *, score_table: bool) -> dict[str, Any]:
     """Return the document of a predictor."""
     if score_table and not predictor.has_scores:
         message = "score_table=True needs the calibration scores, which this predictor is without"
         raise ValueError(message)
-    document: dict[str, Any] = {
-        "format": FORMAT,
-        "format_version": VERSION,
-        "tightset": _core.VERSION,
-        "generator": _core.GENERATOR,
-        "alpha": number_document(predictor.alpha),
-        "n_labels": predictor.n_labels,
-        "n_calibration": predictor.n_calibration,
-        "rank": predictor.rank,
-        "seed": predictor.seed,
-        "probabilities": predictor.probabilities,
-        "uses_row_ids": predictor.uses_row_ids,
-    }
+    document = heading_document(predictor, FORMAT, VERSION)
     if predictor.delta is not None:
         document["pac"] = {"delta": number_document(predictor.delta), "shares": predictor.shares}
     if predictor.label_names is not None:
@@ -98,18 +69,12 @@ def from_document(document: Any) -> Predictor:
     check_version(document, VERSION)
     # The document of a condition has cells, any other one is a cell itself.
     is_conditional = "condition" in document
-    required = (*_FIELDS, "condition" if is_conditional else "candidates")
+    required = (*HEADING, "recipe", "sha256", "condition" if is_conditional else "candidates")
     optional = ("label_names", "pac") if is_conditional else ("label_names", "pac", "calibration_scores")
     check_fields(document, "the document", required, optional)
     check_digest(document)
-    check_generator(document)
-    as_text(document["tightset"], "tightset")
-    alpha, n = (
-        as_alpha(as_float(document["alpha"], "alpha")),
-        as_integer(document["n_calibration"], "n_calibration", 1),
-    )
-    n_labels = as_integer(document["n_labels"], "n_labels", 1, 2**31 - 1)
-    rank = as_integer(document["rank"], "rank", 1)
+    heading = read_heading(document)
+    alpha, n, n_labels, rank = (heading[name] for name in ("alpha", "n_calibration", "n_labels", "rank"))
     delta, shares = _pac(document["pac"]) if "pac" in document else (None, 1)
     recipe = as_recipe(document["recipe"])
     facts = Facts(alpha, recipe, combinations(recipe), n_labels, n, is_pac=delta is not None)
@@ -117,15 +82,9 @@ def from_document(document: Any) -> Predictor:
     condition = as_condition(document["condition"], facts) if is_conditional else None
     cell = Cell(n, rank, ()) if is_conditional else as_cell(document, facts, n, rank)
     return Predictor(
-        alpha=alpha,
+        **heading,
         recipe=recipe,
-        n_labels=n_labels,
-        n_calibration=n,
-        rank=rank,
         candidates=cell.candidates,
-        seed=as_seed(document["seed"]),
-        probabilities=as_flag(document["probabilities"], "probabilities"),
-        uses_row_ids=as_flag(document["uses_row_ids"], "uses_row_ids"),
         condition=condition,
         guarantee="marginal" if delta is None else "pac",
         delta=delta,

@@ -24,7 +24,7 @@ def recipe_document(recipe: Recipe) -> dict[str, Any]:
 def _part_document(part: Recipe) -> dict[str, Any]:
     temperature = part.temperature
     return {
-        "score": [_score_document(score) for score in part.score],
+        "score": [score_document(score) for score in part.score],
         "reweight": [_reweight_document(reweight) for reweight in part.reweight],
         "temperature": temperature if temperature == "auto" else [number_document(t) for t in temperature],
         "handicap": number_document(part.handicap),
@@ -48,7 +48,7 @@ def as_recipe(document: Any) -> Recipe:
             raise ValueError(message)
         parts.append(
             Recipe(
-                [_score(score) for score in scores],
+                [score_of(score) for score in scores],
                 [_reweight(reweight) for reweight in reweightings],
                 "auto" if temperature == "auto" else [as_float(t, "temperature") for t in temperatures],
                 selection,
@@ -61,7 +61,7 @@ def as_recipe(document: Any) -> Recipe:
 def scoring_document(scoring: Scoring) -> dict[str, Any]:
     """Return the fields of a scoring."""
     return {
-        "score": _score_document(scoring.score),
+        "score": score_document(scoring.score),
         "reweight": _reweight_document(scoring.reweight),
         "temperature": number_document(scoring.temperature),
     }
@@ -70,7 +70,7 @@ def scoring_document(scoring: Scoring) -> dict[str, Any]:
 def as_scoring(document: dict[str, Any]) -> Scoring:
     """Return the scoring that fields hold."""
     temperature = as_float(document["temperature"], "temperature")
-    return Scoring(_score(document["score"]), _reweight(document["reweight"]), temperature)
+    return Scoring(score_of(document["score"]), _reweight(document["reweight"]), temperature)
 
 
 def combinations(recipe: Recipe) -> set[Combination]:
@@ -82,14 +82,16 @@ def combinations(recipe: Recipe) -> set[Combination]:
     return found
 
 
-def _score_document(score: Score) -> dict[str, Any]:
+def score_document(score: Score) -> dict[str, Any]:
+    """Return the fields of a score."""
     document: dict[str, Any] = {"name": score.name}
     for name, value in score.parameters().items():
         document[name] = number_document(value) if isinstance(value, float) else value
     return document
 
 
-def _score(document: Any) -> Score:
+def score_of(document: Any) -> Score:
+    """Return the score that fields hold."""
     name = document.get("name") if isinstance(document, dict) else None
     defaults = as_score(as_text(name, "score")).parameters()
     check_fields(document, "score", ("name", *defaults))

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tightset import _core
+from tightset._float_rows import as_floats, as_log_values
 from tightset._inputs import (
     ArrayLike,
     as_flag,
-    as_floats,
     as_row_ids,
     as_seed,
     as_thread_count,
@@ -93,11 +93,7 @@ class Block:
 
     def logits(self) -> NDArray[np.float64]:
         """Return the logits in float64; those of probabilities are their logarithms."""
-        values = as_floats(self.rows).astype(np.float64)
-        if not self.probabilities:
-            return values
-        with np.errstate(divide="ignore"):
-            return np.log(values)
+        return as_log_values(self.rows, probabilities=self.probabilities)
 
     def in_order(self, members: NDArray[np.bool_]) -> NDArray[np.int32]:
         """Return the labels of each row's set by falling probability, ties by lower label, joined."""

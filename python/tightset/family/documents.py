@@ -13,18 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tightset import _core
-from tightset._inputs import as_alpha, as_flag, as_integer, as_seed
 from tightset.document.envelope import MOST_BYTES, opened, read_bounded, sealed
-from tightset.document.fields import (
-    as_float,
-    as_list,
-    as_text,
-    check_fields,
-    check_generator,
-    number_document,
-    packed,
-    unpacked,
-)
+from tightset.document.fields import as_list, check_fields, packed, unpacked
+from tightset.document.heading import HEADING, heading_document, read_heading
 from tightset.whole_files import written
 
 if TYPE_CHECKING:
@@ -32,39 +23,11 @@ if TYPE_CHECKING:
 
 VERSION = 1
 
-_FIELDS = (
-    "format",
-    "format_version",
-    "tightset",
-    "generator",
-    "alpha",
-    "n_labels",
-    "n_calibration",
-    "rank",
-    "seed",
-    "probabilities",
-    "uses_row_ids",
-    "parameters",
-    "sha256",
-)
-
 
 def dumps(predictor: BlockPredictor, *, score_table: bool) -> str:
     """Return the predictor's document as text."""
-    document: dict[str, Any] = {
-        "format": predictor.FORMAT,
-        "format_version": VERSION,
-        "tightset": _core.VERSION,
-        "generator": _core.GENERATOR,
-        "alpha": number_document(predictor.alpha),
-        "n_labels": predictor.n_labels,
-        "n_calibration": predictor.n_calibration,
-        "rank": predictor.rank,
-        "seed": predictor.seed,
-        "probabilities": predictor.probabilities,
-        "uses_row_ids": predictor.uses_row_ids,
-        "parameters": predictor.parameters(),
-    }
+    document = heading_document(predictor, predictor.FORMAT, VERSION)
+    document["parameters"] = predictor.parameters()
     if score_table:
         if predictor.calibration_scores is None:
             message = "score_table=True needs the calibration scores, which this predictor was loaded without"
@@ -85,25 +48,16 @@ def loads(text: str | bytes, name: str = "this") -> BlockPredictor:
 
 
 def _predictor(document: dict[str, Any], kind: type[BlockPredictor]) -> BlockPredictor:
-    check_fields(document, "the document", _FIELDS, ("calibration_scores",))
-    check_generator(document)
-    as_text(document["tightset"], "tightset")
-    alpha = as_alpha(as_float(document["alpha"], "alpha"))
-    n = as_integer(document["n_calibration"], "n_calibration", 1)
-    rank = as_integer(document["rank"], "rank", 1)
+    check_fields(document, "the document", (*HEADING, "parameters", "sha256"), ("calibration_scores",))
+    heading = read_heading(document)
+    alpha, n, rank = (heading[name] for name in ("alpha", "n_calibration", "rank"))
     if rank != _core.conformal_rank(n, alpha):
         message = f"rank {rank} does not belong to alpha={alpha} and {n} rows"
         raise ValueError(message)
     table = document.get("calibration_scores")
     predictor = kind.from_parameters(
         document["parameters"],
-        alpha=alpha,
-        n_labels=as_integer(document["n_labels"], "n_labels", 1, 2**31 - 1),
-        n_calibration=n,
-        rank=rank,
-        seed=as_seed(document["seed"]),
-        probabilities=as_flag(document["probabilities"], "probabilities"),
-        uses_row_ids=as_flag(document["uses_row_ids"], "uses_row_ids"),
+        **heading,
         calibration_scores=None if table is None else _score_table(table, n),
     )
     predictor.check()

@@ -19,9 +19,9 @@ from typing import Any, ClassVar, Literal, TypeAlias, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from tightset._inputs import as_number
+from tightset._inputs import as_number, as_positive
 from tightset.document.fields import as_float, as_list, as_text, check_fields, number_document, shown
-from tightset.document.recipes import as_scoring, scoring_document
+from tightset.document.recipes import score_document, score_of
 from tightset.family.block_rows import Block
 from tightset.scores import APS, MIXED, Score, Scoring, as_score
 
@@ -90,10 +90,7 @@ class Reweighted:
         if not 0.0 <= self.gamma < math.inf:
             message = f"gamma must be finite and at least 0, got {self.gamma}"
             raise ValueError(message)
-        assign(self, "tau", as_number(self.tau, "tau"))
-        if not 0.0 < self.tau < math.inf:
-            message = f"tau must be finite and above 0, got {self.tau}"
-            raise ValueError(message)
+        assign(self, "tau", as_positive(self.tau, "tau"))
 
     @property
     def needs_given(self) -> bool:
@@ -121,7 +118,7 @@ class Reweighted:
         """Return the rule as JSON holds it."""
         return {
             "kind": self.kind,
-            "score": scoring_document(Scoring(self.score))["score"],
+            "score": score_document(self.score),
             "divide_by": self.divide_by,
             "gamma": number_document(self.gamma),
             "tau": number_document(self.tau),
@@ -132,7 +129,7 @@ class Reweighted:
         """Return the rule that JSON holds."""
         check_fields(document, "a rule", ("kind", "score", "divide_by", "gamma", "tau"))
         return Reweighted(
-            _score(document["score"]),
+            score_of(document["score"]),
             as_text(document["divide_by"], "divide_by"),  # type: ignore[arg-type]
             as_float(document["gamma"], "gamma"),
             as_float(document["tau"], "tau"),
@@ -189,7 +186,7 @@ class Averaged:
         """Return the rule as JSON holds it."""
         return {
             "kind": self.kind,
-            "scores": [scoring_document(Scoring(score))["score"] for score in self.scores_of],
+            "scores": [score_document(score) for score in self.scores_of],
             "weights": [number_document(weight) for weight in self.weights],
         }
 
@@ -198,18 +195,13 @@ class Averaged:
         """Return the rule that JSON holds."""
         check_fields(document, "a rule", ("kind", "scores", "weights"))
         return Averaged(
-            tuple(_score(score) for score in as_list(document["scores"], "scores")),
+            tuple(score_of(score) for score in as_list(document["scores"], "scores")),
             tuple(as_float(weight, "weights") for weight in as_list(document["weights"], "weights")),
         )
 
     def __str__(self) -> str:
         parts = zip(self.weights, self.scores_of, strict=True)
         return " + ".join(f"{weight:g} {score.name}" for weight, score in parts if weight > 0)
-
-
-def _score(document: Any) -> Score:
-    plain = scoring_document(Scoring(APS()))
-    return as_scoring({**plain, "score": document}).score
 
 
 Rule: TypeAlias = Reweighted | Averaged

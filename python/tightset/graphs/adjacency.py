@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tightset._inputs import ArrayLike, as_array, as_features, as_integer
+from tightset._foreign_arrays import as_array
+from tightset._inputs import ArrayLike, as_features, as_integer
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array

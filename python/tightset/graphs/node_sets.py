@@ -27,6 +27,7 @@ from tightset._inputs import (
     as_row_ids,
     as_seed,
     as_uniforms,
+    check_columns,
     warn_if_probabilities,
 )
 from tightset.graphs.adjacency import as_adjacency, is_sparse, means_over, similarity_graph
@@ -222,13 +223,7 @@ class _Nodes:
         n, n_labels = self.logits.shape
         self.calibration = as_nodes(calibration, n, "calibration")
         self.labels = as_labels(labels, len(self.calibration))
-        outside = (self.labels < 0) | (self.labels >= n_labels)
-        if outside.any():
-            place = int(outside.argmax())
-            message = (
-                f"labels must be between 0 and {n_labels - 1}: found {self.labels[place]} at place {place}"
-            )
-            raise ValueError(message)
+        check_columns(self.labels, n_labels)
         self.probabilities = as_flag(probabilities, "probabilities")
         if not self.probabilities:
             warn_if_probabilities(self.logits, stacklevel=3)

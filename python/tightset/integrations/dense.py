@@ -35,10 +35,10 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
+from tightset._foreign_arrays import RAW_BFLOAT16, as_array, is_torch
 from tightset._inputs import (
     ArrayLike,
     as_alphas,
-    as_array,
     as_flag,
     as_integer,
     as_labels,
@@ -52,7 +52,7 @@ from tightset.calibration_rows import CalibrationRows
 from tightset.objectives import Objective
 from tightset.predictor import Predictor
 from tightset.recipes import Recipe
-from tightset.sets import PredictionSets
+from tightset.sets import PredictionSets, joined
 
 __all__ = ["calibrate", "predict_set"]
 
@@ -179,16 +179,7 @@ def predict_set(
         predictor.predict_set(_typed(part, logits), allow_empty=allow_empty, n_threads=n_threads)
         for part in _parts(array)
     ]
-    if len(found) == 1:
-        return found[0]
-    starts = np.cumsum([0, *(sets.indptr[-1] for sets in found)])
-    indptr = [sets.indptr[1:] + start for sets, start in zip(found, starts[:-1], strict=True)]
-    indices = [sets.indices for sets in found]
-    return PredictionSets(
-        np.concatenate([np.zeros(1, np.int64), *indptr]),
-        np.concatenate([np.zeros(0, np.int32), *indices]),
-        array.shape[-1],
-    )
+    return found[0] if len(found) == 1 else joined(found, array.shape[-1])
 
 
 def _labels_last(array: NDArray[Any], channels: Channels) -> NDArray[Any]:
@@ -205,7 +196,7 @@ def _labels_last(array: NDArray[Any], channels: Channels) -> NDArray[Any]:
 
 def _typed(part: NDArray[Any], logits: ArrayLike) -> Any:
     """Return the part as a tensor again where NumPy has lost its type, that of bfloat16."""
-    if part.dtype.kind != "V" or isinstance(logits, np.ndarray):
+    if part.dtype != RAW_BFLOAT16 or not is_torch(logits):
         return part
     import torch
 

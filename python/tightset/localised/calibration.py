@@ -12,14 +12,14 @@ from tightset._inputs import (
     ArrayLike,
     as_alpha,
     as_calibration_logits,
-    as_choice,
     as_features,
     as_flag,
     as_integer,
     as_labels,
-    as_number,
+    as_positive,
     as_row_ids,
     as_seed,
+    check_choice,
     warn_if_probabilities,
 )
 from tightset.localised.bandwidth import auto_bandwidth
@@ -103,7 +103,7 @@ def calibrate(
     truth, ids = as_labels(labels, len(array)), as_row_ids(row_ids, len(array))
     level, key, is_probabilities = as_alpha(alpha), as_seed(seed), as_flag(probabilities, "probabilities")
     scoring = Scoring(score, reweight, temperature)  # type: ignore[arg-type]
-    as_choice(kernel, "kernel", get_args(Kernel))
+    check_choice(kernel, "kernel", get_args(Kernel))
     if not is_probabilities:
         warn_if_probabilities(array, stacklevel=2)
     where = (
@@ -122,10 +122,7 @@ def calibrate(
         kept = np.sort(order[n_slice:])
         width = auto_bandwidth(where[order[:n_slice]], kernel, level, len(kept), key)
     else:
-        width = as_number(bandwidth, "bandwidth")
-        if not 0.0 < width < np.inf:
-            message = f"bandwidth must be positive and finite, got {width}"
-            raise ValueError(message)
+        width = as_positive(bandwidth, "bandwidth")
     scores = _core.label_scores(
         array,
         truth[kept],

@@ -59,8 +59,8 @@ def coverage_band(n_calibration: int, alpha: float, n_test: int | None = None, l
     With k = ``conformal_rank(n_calibration, alpha)``, the true coverage of a calibrated predictor has
     the law Beta(k, n + 1 - k), and the number of covered test rows the beta-binomial law that follows
     from it: exactly for a score without ties that was not selected on the calibration rows. Ties,
-    ``allow_empty=False`` and too few rows for the rank (k > n: every set holds all labels, coverage is
-    1) only add coverage.
+    ``allow_empty=False``, ``guarantee="pac"`` and too few rows for the rank (k > n: every set holds all
+    labels, coverage is 1) only add coverage.
 
     Parameters
     ----------
@@ -83,7 +83,11 @@ def coverage_band(n_calibration: int, alpha: float, n_test: int | None = None, l
     Band(lower=0.872, upper=0.926)
     """
     n = as_integer(n_calibration, "n_calibration", 1, MOST_PARAMETER)
-    k = conformal_rank(n, alpha)
+    return rank_band(n, conformal_rank(n, alpha), n_test, level)
+
+
+def rank_band(n: int, k: int, n_test: int | None, level: float) -> Band:
+    """Return what `coverage_band` does, of a threshold that is the k-th smallest of n scores, whatever k."""
     rows = None if n_test is None else as_integer(n_test, "n_test", 1, MOST_TRIALS)
     outside = (1.0 - as_alpha(level, "level")) / 2.0
     if k > n:

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tightset._inputs import ArrayLike, as_alpha, as_labels, as_p_values
+from tightset._inputs import ArrayLike, as_alpha, as_labels, as_p_values, check_columns
+from tightset.quantile import as_understood
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +67,7 @@ def p_value_criteria(
     p = as_p_values(p_values)
     n, k = p.shape
     level = None if alpha is None else as_alpha(alpha)
-    inside = None if level is None else p > float(f"{level:.12g}")  # 1 - 0.9 is 0.1, as in every threshold
+    inside = None if level is None else p > as_understood(level)
     largest = p.max(axis=1)
     second = np.partition(p, k - 2, axis=1)[:, k - 2] if k > 1 else np.zeros(n)
     sums = p.sum(axis=1)
@@ -74,11 +75,7 @@ def p_value_criteria(
     worst = of_wrong = wrong_labels = None
     if labels is not None:
         truth = as_labels(labels, n)
-        outside = (truth < 0) | (truth >= k)
-        if outside.any():
-            row = int(outside.argmax())
-            message = f"labels must be between 0 and {k - 1}: found {truth[row]} at row {row}"
-            raise ValueError(message)
+        check_columns(truth, k)
         wrong = p.copy()
         wrong[np.arange(n), truth] = 0.0
         worst, of_wrong = wrong.max(axis=1), wrong.sum(axis=1)

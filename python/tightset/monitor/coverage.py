@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from tightset._inputs import ArrayLike, as_alpha, as_integer, as_number
 from tightset.beta import MOST_TRIALS
-from tightset.metrics import coverage_band
+from tightset.metrics.marginal import rank_band
 from tightset.monitor.evidence import MOST, ODDS, CoverageEvidence
 from tightset.monitor.state import VERSION, check_state, fingerprint, require_scores
 from tightset.predictor import Predictor
@@ -105,7 +105,7 @@ class CoverageMonitor:
         if not self._n:
             return (0.0, 1.0)
         rows = self._n if self._n <= MOST_TRIALS else None
-        band = coverage_band(self.predictor.n_calibration, self.predictor.alpha, rows, 1.0 - self.level)
+        band = rank_band(self.predictor.n_calibration, self.predictor.rank, rows, 1.0 - self.level)
         return (band.lower, band.upper)
 
     @property

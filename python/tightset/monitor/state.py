@@ -17,6 +17,10 @@ def require_scores(predictor: Predictor, who: str) -> None:
     if not isinstance(predictor, Predictor):
         message = f"predictor must be a tightset.Predictor, got {type(predictor).__name__}"
         raise TypeError(message)
+    if predictor.condition is not None:
+        kind = predictor.condition.kind
+        message = f"{who} needs a predictor without a condition, got one with condition {kind!r}"
+        raise ValueError(message)
     if predictor.calibration_scores is None:
         message = (
             f"{who} needs a predictor with its calibration scores: save it with score_table=True to keep "

@@ -115,9 +115,7 @@ def _places(lines: Sequence[CurveLine]) -> dict[float, float]:
 
 
 def _short(name: str) -> str:
-    for long, short in (("entropy gamma ", "γ "), ("gamma=", "γ="), ("power=", "p="), ("power ", "p ")):  # noqa: RUF001
-        name = name.replace(long, short)
-    return name
+    return name.replace("entropy gamma ", "γ ").replace("power ", "p ")  # noqa: RUF001
 
 
 def _temperature_axis(ax: Axes, place: dict[float, float]) -> None:

@@ -63,7 +63,7 @@ def coverage_by_level(
         ax.plot(asked, values.mean(axis=1) - asked, label=name, **styles[name])[0]
         for name, values in rows.items()
     ]
-    _finish_differences(ax, lines, asked, colours, emphasis)
+    _finish_differences(ax, lines, colours, emphasis)
     return ax
 
 
@@ -226,7 +226,7 @@ def selection_effect(
                 capstyle="butt",
             )
         lines += ax.plot(at, rows.mean(axis=1) - asked, label=name, **styles[name])
-    _finish_differences(ax, lines, asked, colours, None)
+    _finish_differences(ax, lines, colours, None)
     return ax
 
 
@@ -261,9 +261,7 @@ def _zero_line(ax: Axes, theme: Theme) -> None:
     ax.axhline(0.0, color=theme.muted, linewidth=1.0, zorder=1.5)
 
 
-def _finish_differences(
-    ax: Axes, lines: list[Line2D], asked: NDArray[np.float64], theme: Theme, emphasis: str | None
-) -> None:
+def _finish_differences(ax: Axes, lines: list[Line2D], theme: Theme, emphasis: str | None) -> None:
     ax.set(xlabel="level asked for", ylabel="coverage minus level")
     ax.yaxis.set_major_formatter(lambda value, _: f"{round(value, 6):+g}" if abs(value) > 1e-6 else "0")
     ax.margins(x=0.02, y=0.08)

@@ -46,6 +46,9 @@ def size_histogram(
     ax, colours = axes_for(ax, theme)
     named = {str(name): value for name, value in sets.items()} if isinstance(sets, Mapping) else {"": sets}
     counts = {name: _counts(value) for name, value in named.items()}
+    if not counts:
+        message = "sets must not be empty, got a mapping without names"
+        raise ValueError(message)
     styles = styles_of(list(counts), colours)
     last = max(int(np.flatnonzero(found)[-1]) for found in counts.values())
     width = 0.86 / len(counts)
@@ -177,11 +180,10 @@ def scenarios(
 
 
 def _counts(sets: PredictionSets | ArrayLike) -> NDArray[np.float64]:
-    if isinstance(sets, PredictionSets):
-        return np.bincount(sets.sizes, minlength=1).astype(np.float64)
-    counts = np.asarray(sets, dtype=np.float64)
-    if counts.ndim != 1 or not (counts >= 0).all() or not counts.any():
-        message = f"sets must be PredictionSets or counts of sets by size, got {sets!r}"
+    found = np.bincount(sets.sizes) if isinstance(sets, PredictionSets) else np.asarray(sets)
+    counts: NDArray[np.float64] = found.astype(np.float64)
+    if counts.ndim != 1 or not (counts >= 0).all() or not np.isfinite(counts).all() or not counts.any():
+        message = f"sets must be PredictionSets or counts of sets by size, with one row or more, got {sets!r}"
         raise ValueError(message)
     return counts
 

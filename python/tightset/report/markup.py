@@ -94,5 +94,5 @@ def facts(pairs: Sequence[tuple[str, str]]) -> str:
 
 def figure(svg: str, title: str, caption: str) -> str:
     """Return a drawing with what it shows above it and how to read it below it."""
-    strong = f"<strong>{escape(title)}</strong> " if title else ""
-    return f"<figure><figcaption>{strong}{escape(caption)}</figcaption>{svg}</figure>"
+    said = f"<strong>{escape(title)}</strong> {escape(caption)}"
+    return f"<figure><figcaption>{said}</figcaption>{svg}</figure>"

@@ -3,46 +3,18 @@
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
-from matplotlib.axes import Axes
-
 from tightset._core import VERSION
 from tightset.evaluation import Evaluation
-from tightset.metrics.layout import Table
 from tightset.plot.theme import DARK, LIGHT, Theme
 from tightset.report import tables
 from tightset.report.figures import drawings, drawn
-from tightset.report.markup import Number, facts, figure, table
+from tightset.report.markup import facts, figure
 from tightset.report.svg import draw, variables
 from tightset.whole_files import written
-
-
-@dataclass(frozen=True, slots=True)
-class Exhibit:
-    """Something more to show after the data sets: a figure, a table, or both.
-
-    Attributes
-    ----------
-    title, text
-        What it is and what it says.
-    draw
-        Draws on the axes it is given; None without a figure.
-    alt
-        The figure in words.
-    table
-        None without a table.
-    """
-
-    title: str
-    text: str
-    draw: Callable[[Axes], object] | None = None
-    alt: str = ""
-    table: Table | None = None
 
 
 def write_report(
@@ -50,7 +22,6 @@ def write_report(
     evaluation: Evaluation | Sequence[Evaluation],
     *,
     title: str | None = None,
-    exhibits: Sequence[Exhibit] = (),
 ) -> None:
     """Write one HTML file with the tables and plots of a comparison, readable without network.
 
@@ -59,13 +30,11 @@ def write_report(
     Parameters
     ----------
     path
-        Where to; ``-`` is standard output.
+        The file, replaced if it exists.
     evaluation
         What `tightset.comparison.compare` returned, or several of them.
     title
         Heading of the page; by default the names of the data sets.
-    exhibits
-        More figures and tables, after those of the data sets.
 
     Examples
     --------
@@ -80,15 +49,14 @@ def write_report(
     if not found:
         message = "evaluation must not be empty"
         raise ValueError(message)
-    text = _page(found, title or ", ".join(one.dataset for one in found), exhibits)
+    text = _page(found, title or ", ".join(one.dataset for one in found))
     with written(path) as file:
         file.write(text.encode())
 
 
-def _page(found: Sequence[Evaluation], title: str, exhibits: Sequence[Exhibit]) -> str:
+def _page(found: Sequence[Evaluation], title: str) -> str:
     names = [f"part-{i}" for i in range(len(found))]
     parts = [_part(name, one, alone=len(found) == 1) for name, one in zip(names, found, strict=True)]
-    parts += [_exhibits(exhibits)] if exhibits else []
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
@@ -96,7 +64,7 @@ def _page(found: Sequence[Evaluation], title: str, exhibits: Sequence[Exhibit]) 
         f"<title>{escape(title)}: prediction sets compared</title>\n"
         f"<style>\n{_style()}</style>\n</head>\n<body>\n"
         f'<header><p class="kind">Prediction sets compared</p><h1>{escape(title)}</h1>'
-        f"{_contents(names, found, exhibits)}</header>\n<main>\n"
+        f"{_contents(names, found)}</header>\n<main>\n"
         + "\n".join(parts)
         + f"\n</main>\n<footer><p>tightset {escape(VERSION)}</p></footer>\n</body>\n</html>\n"
     )
@@ -113,12 +81,11 @@ def _style() -> str:
     )
 
 
-def _contents(names: Sequence[str], found: Sequence[Evaluation], exhibits: Sequence[Exhibit]) -> str:
-    places = list(zip(names, (one.dataset for one in found), strict=True))
-    places += [("more", "More")] if exhibits else []
-    if len(places) == 1:
+def _contents(names: Sequence[str], found: Sequence[Evaluation]) -> str:
+    if len(found) == 1:
         return ""
-    items = "".join(f'<li><a href="#{name}">{escape(shown)}</a></li>' for name, shown in places)
+    places = zip(names, found, strict=True)
+    items = "".join(f'<li><a href="#{name}">{escape(one.dataset)}</a></li>' for name, one in places)
     return f'<nav aria-label="Contents"><ul>{items}</ul></nav>'
 
 
@@ -178,18 +145,3 @@ def _notes(found: Evaluation) -> str:
         f"Bands hold with probability {found.band_level:.6f} each. Seed {found.seed}.</p>"
     )
     return text + "".join(f'<p class="note">{escape(note)}</p>' for note in found.notes)
-
-
-def _exhibits(exhibits: Sequence[Exhibit]) -> str:
-    shown = []
-    for i, one in enumerate(exhibits):
-        slug = re.sub(r"[^a-z0-9]+", "-", one.title.lower()).strip("-")
-        body = "" if one.draw is None else figure(draw(one.draw, f"more-{i}-{slug}", one.alt), "", one.text)
-        if one.draw is None and one.text:
-            body = f"<p>{escape(one.text)}</p>"
-        if one.table is not None:
-            rows = [(name, [Number(cell) for cell in cells]) for name, *cells in one.table.lines]
-            body += table(one.table.title, ["", *one.table.columns], rows)
-            body += "".join(f'<p class="note">{escape(note)}</p>' for note in one.table.notes)
-        shown.append(f"<div><h3>{escape(one.title)}</h3>{body}</div>")
-    return f'<section id="more"><h2>More</h2><div class="figures">{"".join(shown)}</div></section>'

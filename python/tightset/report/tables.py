@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tightset.evaluation import Cell, Evaluation
+import numpy as np
+from numpy.typing import NDArray
+
+from tightset.evaluation import Cell, Evaluation, spread
 from tightset.metrics import Stratum
 from tightset.report.markup import Number, Row, table
 
@@ -17,7 +20,7 @@ def sizes(found: Evaluation) -> str:
         mean = float(cell.mean_size.mean())
         is_best = cell.mean_band is not None and mean == best[cell.level]
         kind, hint = ("best", "smallest") if is_best else ("", "")
-        return Number(f"{mean:.3f}", _spread(cell.mean_size.std()), kind, hint)
+        return Number(f"{mean:.3f}", _spread(cell.mean_size), kind, hint)
 
     return _by_level("Labels in a set: mean over splits ± standard deviation", found, number)
 
@@ -29,7 +32,7 @@ def coverages(found: Evaluation) -> str:
         outside = cell.in_band is False
         return Number(
             f"{cell.coverage.mean():.4f}",
-            _spread(cell.coverage.std(), 4),
+            _spread(cell.coverage, 4),
             "outside" if outside else "",
             "outside its band" if outside else "in its band" if cell.in_band else "",
         )
@@ -132,5 +135,5 @@ def _exact_sizes(found: Evaluation, level: float) -> list[float]:
     return [float(cell.mean_size.mean()) for cell in cells if cell.mean_band is not None]
 
 
-def _spread(deviation: float, digits: int = 3) -> str:
-    return f"± {deviation:.{digits}f}"
+def _spread(values: NDArray[np.float64], digits: int = 3) -> str:
+    return f"± {spread(values):.{digits}f}"

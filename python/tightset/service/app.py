@@ -15,6 +15,7 @@ from starlette.requests import ClientDisconnect
 from tightset._core import VERSION
 from tightset.service import page, v1, v2
 from tightset.service.gate import Gate, refuse
+from tightset.service.gauges import gauges
 from tightset.service.refusals import Refusal
 from tightset.service.room import Room
 from tightset.service.settings import Settings
@@ -81,7 +82,7 @@ def app_of(room: Room) -> Gate:
     )
     async def metrics() -> Response:
         """Tell all counters, histograms and gauges in the text format of Prometheus."""
-        return Response(room.measures.text(room.gauges()), media_type="text/plain; version=0.0.4")
+        return Response(room.measures.text(gauges(room)), media_type="text/plain; version=0.0.4")
 
     # Not by FastAPI's handlers, whose answers are not in the form of the Open Inference Protocol.
     async def refused(request: Request, error: Exception) -> Response:

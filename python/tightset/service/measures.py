@@ -22,6 +22,9 @@ from tightset.service.refusals import STATUS
 
 ENDPOINTS = ("predict", "infer", "feedback", "models", "health", "metrics", "page", "other")
 
+KINDS = ("empty", "singleton", "several", "full")
+"""What sets are counted by."""
+
 # Of latency, in seconds: five a decade from 20 microseconds.
 LATENCIES = tuple(float(f"{10 ** (e / 5 - 4.7):.3g}") for e in range(28))
 _SIZES = (0, 1, 2, 3, 4, 5, 7, 10, 15, 20, 30, 50, 75, 100, 200, 500, 1000, 2000, 5000, 10_000, 50_000)
@@ -75,7 +78,7 @@ class Measures:
                 "sets",
                 "Sets by kind; one label is a singleton also where it is the only one there is.",
                 ("model", "kind"),
-                (names, ("empty", "singleton", "several", "full")),
+                (names, KINDS),
             ),
             _Family("refused_requests", "Requests refused.", ("reason",), (tuple(STATUS),)),
             _Family("refused_rows", "Rows of refused requests.", ("reason",), (tuple(STATUS),)),

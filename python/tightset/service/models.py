@@ -34,10 +34,15 @@ class Model:
     @property
     def is_trivial(self) -> bool:
         """Whether every set holds all labels, because calibration had too few rows."""
-        return all(c.threshold == math.inf for c in self.predictor.candidates)
+        condition = self.predictor.condition
+        cells = (self.predictor,) if condition is None else condition.cells
+        return all(c.threshold == math.inf for cell in cells for c in cell.candidates)
 
     def described(self) -> dict[str, Any]:
-        """Return what there is to know of it; thresholds of +inf, which JSON lacks, are None."""
+        """Return what there is to know of it; thresholds of +inf, which JSON lacks, are None.
+
+        Those of a condition's cells, which may be as many as labels, are not listed.
+        """
         p = self.predictor
         return {
             "name": self.name,
@@ -49,6 +54,7 @@ class Model:
             "probabilities": p.probabilities,
             "uses_row_ids": p.uses_row_ids,
             "trivial": self.is_trivial,
+            "condition": None if p.condition is None else p.condition.kind,
             "candidates": [
                 {
                     "scoring": str(c.scoring),
@@ -66,6 +72,9 @@ def load_model(name: str, path: str, *, max_labels: int) -> Model:
     if predictor.n_labels > max_labels:
         message = f"{path} has {predictor.n_labels} labels, more than the limit of {max_labels}"
         raise ValueError(message)
+    if predictor.condition is not None and predictor.condition.kind == "groups":
+        message = f"{path} was calibrated by groups, which requests have no place for"
+        raise ValueError(message)
     _try_a_row(predictor, path)
     text = predictor.to_json(score_table=predictor.calibration_scores is not None)
     version = hashlib.sha256(text.encode()).hexdigest()[:12]
@@ -79,12 +88,10 @@ def _try_a_row(predictor: Predictor, path: str) -> None:
         row /= row.sum()
     ids = [0] if predictor.uses_row_ids else None
     sets = predictor.predict_set(row, row_ids=ids)
-    if len(predictor.candidates) > 1:
+    if len(predictor.candidates) != 1:
         return
     expected = np.flatnonzero(predictor.scores(row, row_ids=ids)[0] <= predictor.threshold)
-    # Scores of all labels at once agree with the definition within units in the last place, so that a
-    # label at the very edge may differ.
-    if abs(len(expected) - int(sets.sizes[0])) > 1:
+    if not np.array_equal(np.sort(sets[0]), expected):
         message = f"{path} does not predict as defined: {sets.sizes[0]} labels where {len(expected)} conform"
         raise ValueError(message)
 

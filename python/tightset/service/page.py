@@ -9,7 +9,7 @@ from typing import Any
 from fastapi import APIRouter, Response
 
 from tightset._core import VERSION
-from tightset.service.measures import quantile
+from tightset.service.measures import KINDS, quantile
 from tightset.service.pulse import SECONDS
 from tightset.service.room import Room
 
@@ -61,10 +61,7 @@ def live_state(room: Room) -> dict[str, Any]:
                 "rows": rows,
                 "mean_size": total / rows if rows else None,
                 "set_sizes": {"ends": ends, "counts": counts.tolist()},
-                "kinds": {
-                    kind: measures.total("sets", model.name, kind)
-                    for kind in ("empty", "singleton", "several", "full")
-                },
+                "kinds": {kind: measures.total("sets", model.name, kind) for kind in KINDS},
                 "watch": None if watch is None else watch.described(),
             }
         )

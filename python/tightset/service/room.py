@@ -9,7 +9,7 @@ import mmap
 import os
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
@@ -23,6 +23,7 @@ from tightset.service.models import Model, Models
 from tightset.service.pulse import SECONDS, Pulse
 from tightset.service.refusals import Refusal, RefusalLog
 from tightset.service.rows import not_finite
+from tightset.service.schemas import REQUEST_ID
 from tightset.service.settings import Settings
 from tightset.service.state_file import restore_state, save_state
 from tightset.service.watch import Watch
@@ -38,7 +39,7 @@ _T = TypeVar("_T")
 # and the loop take turns, a dozen for each request, in a seventh of its time.
 _AT_ONCE_JSON, _AT_ONCE, _AT_ONCE_ON_ONE_CORE = 2**17, 2**20, 2**22
 
-_REQUEST_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
+_REQUEST_ID = re.compile(REQUEST_ID)
 
 
 class Room:
@@ -207,46 +208,3 @@ class Room:
         """Save and end the thread."""
         self.save()
         self._pool.shutdown()
-
-    def gauges(self) -> Iterator[tuple[str, str, dict[str, str], float]]:
-        """Return what is so at this moment, for Prometheus."""
-        yield "tightset_workers", "Processes that share the port.", {}, self.settings.workers
-        yield "tightset_started_seconds", "When the service started, Unix time.", {}, self.started_at
-        yield "tightset_held_bytes", "Bytes of bodies that this worker is reading.", {}, self.bodies.held
-        for model in self.models:
-            labels = {"model": model.name, "version": model.version}
-            about = "The models in service: labels, calibration rows and level as text."
-            facts = {
-                "alpha": f"{model.predictor.alpha:g}",
-                "n_labels": f"{model.predictor.n_labels}",
-                "n_calibration": f"{model.predictor.n_calibration}",
-            }
-            yield "tightset_model_info", about, {**labels, **facts}, 1.0
-        about = "Whether the last reload left the old model in place, because of the new file."
-        for name in self.names:
-            yield "tightset_model_stale", about, {"model": name}, float(name in self.models.failures)
-        if self.memory is None:
-            return
-        yield "tightset_remembered_requests", "Requests that wait for labels.", {}, len(self.memory)
-        yield "tightset_remembered_bytes", "Memory of the rows that wait for labels.", {}, self.memory.nbytes
-        watches = list(self.watches.items())
-        for name, watch in watches:
-            yield "tightset_alpha", "Level that sets are made at.", {"model": name}, watch.alpha
-        for name, watch in watches:
-            if watch.coverage is not None:
-                about = "Share of labelled rows whose set had the label."
-                yield "tightset_coverage", about, {"model": name}, watch.coverage
-        for name, watch in watches:
-            if watch.band is not None:
-                for end, value in zip(("lower", "upper"), watch.band, strict=True):
-                    about = "Where coverage lies if rows are as in calibration."
-                    yield "tightset_coverage_band", about, {"model": name, "end": end}, value
-        for name, watch in watches:
-            if watch.monitor is not None:
-                about = "Whether coverage has left what calibration promised."
-                yield "tightset_coverage_alarm", about, {"model": name}, float(bool(watch.monitor.alarm))
-        for name, watch in watches:
-            if watch.monitor is not None:
-                about = "Evidence against coverage as calibrated; the alarm is at 1 / level."
-                evidence = float(watch.monitor.evidence)
-                yield "tightset_coverage_evidence", about, {"model": name}, evidence

@@ -9,8 +9,11 @@ from tightset.service.refusals import STATUS
 JsonSchema = dict[str, Any]
 
 _NUMBER: JsonSchema = {"type": "number", "minimum": -1e30, "maximum": 1e30}
-_REQUEST_ID: JsonSchema = {"type": "string", "pattern": "^[A-Za-z0-9._:-]{1,128}$"}
-_NAME_ID: JsonSchema = {"type": "array", "items": {"type": "integer", "minimum": 0, "maximum": 2**63 - 1}}
+REQUEST_ID = "[A-Za-z0-9._:-]{1,128}"
+"""What a client may call a request."""
+
+_REQUEST_ID: JsonSchema = {"type": "string", "pattern": f"^{REQUEST_ID}$"}
+_ROW_IDS: JsonSchema = {"type": "array", "items": {"type": "integer", "minimum": 0, "maximum": 2**64 - 1}}
 
 
 def rows(fewest: int, most: int, max_rows: int) -> JsonSchema:
@@ -44,7 +47,7 @@ def predict_request(fewest: int, most: int, max_rows: int, names: list[str]) -> 
                 "default": False,
                 "description": "Whether to send the names of labels too.",
             },
-            "row_ids": {**_NAME_ID, "description": "For models calibrated with row ids."},
+            "row_ids": {**_ROW_IDS, "description": "For models calibrated with row ids."},
         },
     }
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from tightset._inputs import as_alpha, as_integer, as_number, as_thread_count
+from tightset._inputs import as_alpha, as_integer, as_positive, as_thread_count
 
 MIB = 2**20
 
@@ -49,7 +48,7 @@ class Limits:
         for name in ("body", "json_body", "waiting", "rows", "labels", "remembered"):
             as_integer(getattr(self, name), name, 1)
         for name in ("body_seconds", "remembered_seconds"):
-            _positive(getattr(self, name), name)
+            as_positive(getattr(self, name), name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,10 +108,10 @@ class Settings:
         as_integer(self.workers, "workers", 1, 256)
         as_thread_count(self.threads)
         as_alpha(self.alarm_level, "alarm_level")
-        _positive(self.rate, "rate")
-        _positive(self.state_seconds, "state_seconds")
+        as_positive(self.rate, "rate")
+        as_positive(self.state_seconds, "state_seconds")
         if self.drain != 0:
-            _positive(self.drain, "drain")
+            as_positive(self.drain, "drain")
         if self.token is not None and not (self.token.isascii() and self.token.isprintable() and self.token):
             message = "token must be printable ASCII characters, at least one"
             raise ValueError(message)
@@ -130,11 +129,3 @@ class Settings:
     def takes_feedback(self) -> bool:
         """Whether rows wait for their labels."""
         return self.workers == 1 if self.feedback is None else self.feedback
-
-
-def _positive(value: object, name: str) -> float:
-    number = as_number(value, name)
-    if not 0.0 < number < math.inf:
-        message = f"{name} must be positive and finite, got {number}"
-        raise ValueError(message)
-    return number

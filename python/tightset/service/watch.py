@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tightset.metrics import coverage_band
+from tightset.metrics.marginal import rank_band
 from tightset.monitor import AdaptiveAlpha, CoverageMonitor
 from tightset.predictor import Predictor
 from tightset.service.models import Model
@@ -41,7 +41,10 @@ class Watch:
         self._history: list[list[float | None]] = []
         self._recent: deque[bool] = deque(maxlen=_RECENT)
         predictor = model.predictor
-        if predictor.calibration_scores is None:
+        if predictor.condition is not None:
+            kind = predictor.condition.kind
+            self.off = f"it takes one threshold, and condition={kind!r} has one for each cell"
+        elif predictor.calibration_scores is None:
             self.off = "the file has no score table: calibrate with --score-table"
         else:
             self.monitor = CoverageMonitor(predictor, level=settings.alarm_level)
@@ -63,18 +66,19 @@ class Watch:
 
     @property
     def band(self) -> tuple[float, float] | None:
-        """Where coverage of so many labels lies if rows are as in calibration, or None before the first.
+        """Where coverage of so many labels lies if rows are as in calibration.
 
-        It is for one look; what may be watched all the time is the alarm. With an alarm the band has its
-        level, without one it is that of nine draws of ten.
+        None before the first, and where cells have thresholds of their own. It is for one look; what may be
+        watched all the time is the alarm. With an alarm the band has its level, without one it is that of
+        nine draws of ten.
         """
-        if not self.labelled:
+        p = self.model.predictor
+        if not self.labelled or p.condition is not None:
             return None
         if self.monitor is not None:
             lower, upper = self.monitor.band
             return float(lower), float(upper)
-        p = self.model.predictor
-        band = coverage_band(p.n_calibration, p.alpha, self.labelled)
+        band = rank_band(p.n_calibration, p.rank, self.labelled, 0.9)
         return band.lower, band.upper
 
     def learn(
@@ -101,7 +105,7 @@ class Watch:
         return [self.labelled, self.coverage, lower, upper]
 
     def described(self) -> dict[str, Any]:
-        """Return what the page and ``/v1/models`` show; what is infinite is None."""
+        """Return what the page shows; what is infinite is None."""
         band = self.band
         found: dict[str, Any] = {
             "labelled": self.labelled,

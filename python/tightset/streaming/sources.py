@@ -9,7 +9,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from tightset._inputs import ArrayLike, from_arrow_lists
+from tightset._foreign_arrays import from_arrow_lists
+from tightset._inputs import ArrayLike
 
 Block: TypeAlias = tuple[ArrayLike, ...]
 Source: TypeAlias = Iterable[Block] | Callable[[], Iterable[Block]] | str | os.PathLike[str]

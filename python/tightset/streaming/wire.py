@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import zlib
-from dataclasses import asdict
 from io import BytesIO
 from typing import Any
 
@@ -12,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tightset import _core
-from tightset.recipes import Recipe, joined
-from tightset.scores import Entropy, as_score
+from tightset.document.recipes import as_recipe, recipe_document
 from tightset.streaming.calibration import Calibration
 from tightset.streaming.ledger import Ledger, Wanted, WantedBetween, WantedCounts, WantedRanks
 from tightset.streaming.plan import Seen
@@ -70,10 +68,7 @@ def plan_document(state: Calibration) -> dict[str, Any]:
     return {
         "tightset": _core.VERSION,
         "generator": _core.GENERATOR,
-        "recipe": {
-            "selection": asked.recipe.selection,
-            "parts": [_part_document(part) for part in asked.recipe.parts],
-        },
+        "recipe": recipe_document(asked.recipe),
         "alphas": list(asked.alphas),
         "has_several_alphas": plan.has_several_alphas,
         "objective": asked.objective,
@@ -95,9 +90,8 @@ def _state(document: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Calibra
         if document[field] != ours:
             message = f"its {field} is {document[field]!r}; this is {ours!r}"
             raise ValueError(message)
-    parts = [_part(part, document["recipe"]["selection"]) for part in document["recipe"]["parts"]]
     state = Calibration(
-        joined(parts),
+        as_recipe(document["recipe"]),
         document["alphas"],
         objective=document["objective"],
         seed=document["seed"],
@@ -133,27 +127,6 @@ def _state(document: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Calibra
         raise ValueError(message)
     state._tally = tally
     return state
-
-
-def _part_document(part: Recipe) -> dict[str, Any]:
-    temperature = part.temperature
-    return {
-        "score": [{"name": score.name, **score.parameters()} for score in part.score],
-        "reweight": [None if r is None else asdict(r) for r in part.reweight],
-        "temperature": temperature if temperature == "auto" else [t.hex() for t in temperature],
-        "handicap": part.handicap,
-    }
-
-
-def _part(document: dict[str, Any], selection: Any) -> Recipe:
-    temperature = document["temperature"]
-    return Recipe(
-        [type(as_score(score.pop("name")))(**score) for score in document["score"]],
-        [None if r is None else Entropy(**r) for r in document["reweight"]],
-        temperature if temperature == "auto" else [float.fromhex(t) for t in temperature],
-        selection,
-        handicap=document["handicap"],
-    )
 
 
 def _wanted_document(wanted: Wanted | None) -> dict[str, Any] | None:

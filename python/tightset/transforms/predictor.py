@@ -12,14 +12,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tightset import _core
+from tightset._float_rows import as_log_values
 from tightset._inputs import ArrayLike, as_flag, as_integer, as_labels, as_logits, as_row_ids
 from tightset.document import from_document
 from tightset.document.envelope import MOST_BYTES, opened, read_bounded, sealed
 from tightset.document.fields import check_fields
 from tightset.predictor import Predictor
-from tightset.sets import PredictionSets
+from tightset.sets import PredictionSets, joined
 from tightset.transforms.files import chain_document, chain_from_document
-from tightset.transforms.transform import Transform, as_log_values, row_blocks
+from tightset.transforms.transform import Transform, row_blocks
 from tightset.whole_files import written
 
 FORMAT = "tightset-transformed-predictor"
@@ -80,12 +81,11 @@ class TransformedPredictor:
         n_threads: int | None = None,
     ) -> PredictionSets:
         """Return the prediction set of each row, with the parameters of `Predictor.predict_set`."""
-        sizes, labels = [np.zeros(1, dtype=np.int64)], [np.zeros(0, dtype=np.int32)]
-        for rows, ids in self._transformed(logits, row_ids):
-            part = self.predictor.predict_set(rows, allow_empty=allow_empty, row_ids=ids, n_threads=n_threads)
-            sizes.append(part.sizes)
-            labels.append(part.indices)
-        return PredictionSets(np.cumsum(np.concatenate(sizes)), np.concatenate(labels), self.n_labels)
+        parts = (
+            self.predictor.predict_set(rows, allow_empty=allow_empty, row_ids=ids, n_threads=n_threads)
+            for rows, ids in self._transformed(logits, row_ids)
+        )
+        return joined(parts, self.n_labels)
 
     def predict_p(
         self,

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tightset import _core
-from tightset._inputs import as_alpha, as_integer, as_number
+from tightset._inputs import as_alpha, as_integer, as_positive
 from tightset.transforms.transform import Transform, log_softmax, mean_over
 
 _WIDEST = math.log(1e4)
@@ -18,13 +18,7 @@ _WIDEST = math.log(1e4)
 
 
 def _checked_temperature(value: float | None) -> float | None:
-    if value is None:
-        return None
-    number = as_number(value, "temperature")
-    if not 0.0 < number < math.inf:
-        message = f"temperature must be finite and above 0, got {number}"
-        raise ValueError(message)
-    return number
+    return None if value is None else as_positive(value, "temperature")
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,11 +107,7 @@ class ConfTS(Transform):
         assign(self, "max_steps", as_integer(self.max_steps, "max_steps", 1, 10**6))
         assign(self, "temperature", _checked_temperature(self.temperature))
         for name in ("start", "rate", "tolerance"):
-            number = as_number(getattr(self, name), name)
-            assign(self, name, number)
-            if not 0.0 < number < math.inf:
-                message = f"{name} must be finite and above 0, got {number}"
-                raise ValueError(message)
+            assign(self, name, as_positive(getattr(self, name), name))
 
     def _fit(self, logits: NDArray[np.float64], labels: NDArray[np.int64]) -> Self:
         half = len(labels) // 2

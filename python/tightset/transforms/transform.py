@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tightset import _core
-from tightset._inputs import ArrayLike, as_flag, as_floats, as_labels, as_logits
+from tightset._float_rows import as_log_values
+from tightset._inputs import ArrayLike, as_flag, as_labels, as_logits
 from tightset.document.fields import as_float, check_fields, number_document, packed, unpacked
 
 _BLOCK_CELLS = 2**18
@@ -159,15 +160,6 @@ def _value(document: Any, name: str) -> Any:
             return tuple(unpacked(document["numbers"], name).tolist())
         return as_float(document, name)
     return document
-
-
-def as_log_values(array: NDArray[Any], *, probabilities: bool) -> NDArray[np.float64]:
-    """Return checked rows as logits in float64."""
-    values = as_floats(array).astype(np.float64)
-    if not probabilities:
-        return values
-    with np.errstate(divide="ignore"):
-        return np.log(values)
 
 
 def row_blocks(array: NDArray[Any]) -> Iterator[slice]:

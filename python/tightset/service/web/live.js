@@ -65,8 +65,10 @@ function drawCoverage(model) {
     about.textContent = "Share of rows whose set had the true label.";
     return show(box, nothing("Feedback is off: it needs one worker."));
   }
-  about.textContent = "Share of rows whose set, as it was sent, had the true label, and where it lies if rows are as in "
-    + `calibration${watch.off ? " (nine draws of ten)" : ""}. Dashed: ${percent(target, 0)}, what was asked for. Over labels so far.`;
+  // Thresholds of cells have no band together.
+  const band = model.condition ? "" : ", and where it lies if rows are as in calibration" + (watch.off ? " (nine draws of ten)" : "");
+  about.textContent = `Share of rows whose set, as it was sent, had the true label${band}. `
+    + `Dashed: ${percent(target, 0)}, what was asked for. Over labels so far.`;
   const points = watch.history.filter((p) => p[1] !== null);
   if (!points.length) return show(box, nothing("No labels yet. Send them to /v1/feedback with the request's id."));
   const late = points.slice(Math.floor(points.length / 8));
@@ -82,9 +84,11 @@ function drawCoverage(model) {
   const least = Math.min(Math.log10(points[0][0]), most - 1);
   const at = (n) => x((Math.log10(n) - least) / (most - least));
   const inside = (v) => y(Math.min(1, Math.max(low, v)));
-  const up = points.map((p) => [at(p[0]), inside(p[3])]);
-  const down = points.map((p) => [at(p[0]), inside(p[2])]).reverse();
-  svg.append(drawn("path", { class: "band", d: `${path(up.concat(down))}Z` }));
+  if (!model.condition) {
+    const up = points.map((p) => [at(p[0]), inside(p[3])]);
+    const down = points.map((p) => [at(p[0]), inside(p[2])]).reverse();
+    svg.append(drawn("path", { class: "band", d: `${path(up.concat(down))}Z` }));
+  }
   svg.append(drawn("line", { class: "target", x1: x(0), x2: x(1), y1: y(target), y2: y(target) }));
   const line = points.map((p) => [at(p[0]), inside(p[1])]);
   svg.append(drawn("path", { class: "line", d: path(line) }));

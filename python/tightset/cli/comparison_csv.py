@@ -7,7 +7,7 @@ import io
 from collections.abc import Sequence
 
 from tightset.cli.paper_numbers import PAPER, Printed
-from tightset.evaluation import Evaluation
+from tightset.evaluation import Evaluation, spread
 
 _HEADER = (
     "dataset", "recipe", "level", "guarantee", "splits", "n_calibration", "n_test",
@@ -27,7 +27,6 @@ def csv_text(evaluations: Sequence[Evaluation]) -> str:
         for cell in found.cells:
             band = cell.mean_band or ("", "")
             printed = PAPER.get((found.dataset, cell.recipe, cell.level), Printed(None, None))
-            ddof = 1 if found.n_splits > 1 else 0
             writer.writerow(
                 [
                     found.dataset,
@@ -37,8 +36,8 @@ def csv_text(evaluations: Sequence[Evaluation]) -> str:
                     found.n_splits,
                     cell.n_calibration,
                     cell.n_test,
-                    *(_digits(v) for v in (cell.coverage.mean(), cell.coverage.std(ddof=ddof))),
-                    *(_digits(v) for v in (cell.mean_size.mean(), cell.mean_size.std(ddof=ddof))),
+                    *(_digits(v) for v in (cell.coverage.mean(), spread(cell.coverage))),
+                    *(_digits(v) for v in (cell.mean_size.mean(), spread(cell.mean_size))),
                     *(_digits(v.mean()) for v in (cell.median_size, cell.singleton_rate, cell.empty_rate)),
                     *(cell.worst_stratum, _digits(cell.worst_stratum_coverage)),
                     *(cell.worst_class, _digits(cell.worst_class_coverage)),
