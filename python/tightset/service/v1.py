@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from tightset.service import schemas
 from tightset.service.bodies import BINARY, JSON, known_fields, parse_object
 from tightset.service.models import Model
+from tightset.service.page import live_state
 from tightset.service.refusals import Refusal
 from tightset.service.room import Room
 from tightset.service.rows import row_ids_of, rows_of_bytes, rows_of_lists
@@ -62,7 +63,7 @@ def routes(room: Room) -> APIRouter:
                     "name": "X-Request-Id",
                     "in": "header",
                     "description": "Your own id for feedback, instead of one that is made.",
-                    "schema": {"type": "string", "pattern": "^[A-Za-z0-9._:-]{1,128}$"},
+                    "schema": {"type": "string", "pattern": f"^{schemas.REQUEST_ID}$"},
                 },
                 {
                     "name": "model",
@@ -168,8 +169,6 @@ def routes(room: Room) -> APIRouter:
     )
     async def state() -> Response:
         """Tell coverage, set sizes, latency and the last refusals."""
-        from tightset.service.page import live_state
-
         return Response(
             orjson.dumps(live_state(room)), media_type=JSON, headers={"Cache-Control": "no-store"}
         )
