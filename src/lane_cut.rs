@@ -18,7 +18,7 @@
 //!
 //! Margins. Terms are those of [`crate::ranked_masses`], bit for bit; they are summed, and taken off the sum by
 //! rank, in float64 instead of integers. Each of at most 2 * 128 additions rounds by 2^-53 of Z or less: 3e-14 in
-//! all. So masses differ from the ones that `cut.rs` compares by less than [`ROUNDING`] of Z, and the
+//! all. So masses differ from the ones that `judge.rs` compares by less than [`ROUNDING`] of Z, and the
 //! margins are its own, relative to the mass, with `ROUNDING` in place of the quanta.
 
 use crate::cut::Cut;
@@ -27,7 +27,7 @@ use crate::float::Float;
 use crate::rows::{Column, GROUP};
 use crate::scoring::Score;
 use crate::simd::{Level, instances, level};
-use crate::sum::{FEW_LABELS, deepest, each_lane};
+use crate::sum::{MOST_SIDE_BY_SIDE, deepest, each_lane};
 
 /// A cut that is made in lanes.
 #[derive(Clone, Debug)]
@@ -68,7 +68,7 @@ impl LaneCut {
     pub(crate) fn for_rows(cut: &Cut<'_>, n_rows: usize, n_labels: usize) -> Option<Self> {
         // Without fused instructions every term is dear, and walking takes fewer of them.
         let has_lanes = cfg!(not(target_arch = "x86_64")) || level() != Level::Scalar;
-        let is_worth = has_lanes && n_rows >= WORTH_LANES && n_labels <= FEW_LABELS;
+        let is_worth = has_lanes && n_rows >= WORTH_LANES && n_labels <= MOST_SIDE_BY_SIDE;
         if is_worth { Self::new(cut, n_labels) } else { None }
     }
 
@@ -302,6 +302,7 @@ fn term<F: Float>(z: F, shift: F, scale: F, bottom: F) -> F {
 mod tests {
     use super::*;
     use crate::cut::Standing;
+    use crate::cut::tests::{STRIDE, logit};
     use crate::group::Group;
     use crate::kernel::{Candidates, Views};
     use crate::ranked_masses::RankedMasses;
@@ -321,6 +322,9 @@ mod tests {
         Score::Mixed { weight: 0.3 },
         Score::Mixed { weight: 100.0 },
     ];
+
+    const MOST_LABELS: usize = if cfg!(miri) { 5 } else { 40 };
+    const MOST_ROWS: usize = if cfg!(miri) { 3 } else { GROUP };
 
     /// Compares rows that are decided in lanes with [`Cut::walk`]; how many are, of how many at one threshold.
     fn check<F: Float>(data: &[Vec<F>], scoring: &Scoring, u: &[f64], pick: usize) -> (usize, usize) {
@@ -344,7 +348,7 @@ mod tests {
         // One order for all thresholds, as all candidates of a row share one.
         let mut order = LaneOrder::default();
         order.begin(lanes.columns);
-        for hi in near.into_iter().chain(far) {
+        for hi in near.into_iter().chain(far).step_by(STRIDE) {
             for lo in [hi, score.min(hi), hi - 1e-3, f64::NEG_INFINITY] {
                 let cut = Cut::new(scoring, lo, hi, k);
                 let Some(in_lanes) = LaneCut::new(&cut, k) else { continue };
@@ -375,22 +379,11 @@ mod tests {
         (decided, judged)
     }
 
-    fn logit() -> impl Strategy<Value = f64> {
-        prop_oneof![
-            8 => -12.0_f64..12.0,
-            2 => (-4_i32..4).prop_map(f64::from),
-            1 => -700.0_f64..0.0,
-            1 => Just(f64::NEG_INFINITY),
-            1 => Just(-0.0),
-            1 => prop_oneof![Just(-1e38), Just(1e38), Just(1e-40)],
-        ]
-    }
-
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 1 } else { 150 }))]
         #[test]
         fn lanes_equal_rows(
-            mut data in (0_usize..40, 1_usize..=GROUP).prop_flat_map(|(k, n)| {
+            mut data in (0_usize..MOST_LABELS, 1_usize..=MOST_ROWS).prop_flat_map(|(k, n)| {
                 prop::collection::vec(prop::collection::vec(logit(), k), n)
             }),
             u in prop::collection::vec(prop_oneof![8 => 0.0_f64..1.0, 1 => Just(0.0), 1 => Just(1.0)], GROUP),
@@ -414,7 +407,24 @@ mod tests {
         }
     }
 
+    /// At a beta beyond the type's range the sums take labels for ties that the definition tells apart.
     #[test]
+    fn rows_that_beta_blurs_are_left_open() {
+        let narrow = [f32::from_bits(14393), f32::from_bits(13621)];
+        let wide = [f64::from_bits(20), f64::from_bits(19), -1.0];
+        for score in SCORES {
+            let scoring = Scoring::new(score, Reweight::NONE, 7.086_415_767_815_804e-304).unwrap();
+            for (decided, judged) in
+                [check(&[narrow.to_vec()], &scoring, &[0.5], 1), check(&[wide.to_vec()], &scoring, &[0.5], 1)]
+            {
+                assert!(decided == 0 && judged > 0, "{score:?}: {decided} of {judged}");
+            }
+        }
+    }
+
+    // A proportion of rows, of which Miri could try too few.
+    #[test]
+    #[cfg_attr(miri, ignore = "takes hours")]
     fn most_rows_are_decided() {
         let logit = |i: usize, k: usize| ((i * 7919 + k * 104_729) % 9973) as f32 / 1000.0;
         for n_labels in [1, 2, 10, 100, 128] {
