@@ -170,16 +170,17 @@ pub(crate) mod tests {
     use crate::uniform::{Randomness, Uniforms};
     use proptest::prelude::*;
 
-    /// Of thresholds and labels that are tried one after another, every one, or under Miri, which takes a second for
-    /// what takes a millisecond, every fifth.
-    pub(crate) const STRIDE: usize = if cfg!(miri) { 5 } else { 1 };
+    /// Of thresholds, and of what else is tried one after another, each is taken, or under Miri, where one cut takes
+    /// a quarter of a second, every ninth or third.
+    pub(crate) const THRESHOLDS: usize = if cfg!(miri) { 9 } else { 1 };
+    pub(crate) const OTHERS: usize = if cfg!(miri) { 3 } else { 1 };
 
     #[test]
     fn labels_closer_than_beta_can_tell_in_the_type() {
         let (a, b) = (f32::from_bits(14393), f32::from_bits(13621));
         for score in [Score::Thr, Score::Aps, Score::Mixed { weight: 0.5 }] {
             let scoring = Scoring::new(score, Reweight::NONE, 7.086_415_767_815_804e-304).unwrap();
-            for pick in (0..3).step_by(STRIDE) {
+            for pick in (0..3).step_by(OTHERS) {
                 check(&[a, b], &scoring, 0.5, pick);
                 check(&[a, a, b], &scoring, 0.5, pick);
                 check(&[f64::from_bits(20), f64::from_bits(19), -1.0], &scoring, 0.5, pick);
@@ -191,10 +192,10 @@ pub(crate) mod tests {
     fn labels_further_apart_than_the_type_can_say() {
         let narrow = [-2.5e38_f32, 1.0, 2e11, 1.7e38, -3e38];
         let wide = [-1.3e308, 1.0, 2e200, 9e307, -1.7e308];
-        for temperature in [1e30, 1e36, 1e37, 1e161, 1e305, 1e307] {
+        for temperature in [1e30, 1e36, 1e37, 1e161, 1e305, 1e307].into_iter().step_by(OTHERS) {
             for score in [Score::Thr, Score::Aps, Score::Rank, Score::Mixed { weight: 0.01 }] {
                 let scoring = Scoring::new(score, Reweight::NONE, temperature).unwrap();
-                for pick in (0..5).step_by(STRIDE) {
+                for pick in (0..5).step_by(OTHERS) {
                     check(&narrow, &scoring, 0.25, pick);
                     check(&wide, &scoring, 0.25, pick);
                 }
@@ -222,8 +223,9 @@ pub(crate) mod tests {
         // Thresholds that are scores, just beside them, and far away.
         let near = [score, score.next_up(), score.next_down(), score + 1e-6, score - 1e-6, score * 1.001];
         let far = [-1.0, 0.0, 0.5, 3.0, 700.0, 1e5];
-        for threshold in near.into_iter().chain(far).step_by(STRIDE) {
-            for lo in [threshold, score.min(threshold), threshold - 1e-3, f64::NEG_INFINITY] {
+        for threshold in near.into_iter().chain(far).step_by(THRESHOLDS) {
+            let below = [threshold, score.min(threshold), threshold - 1e-3, f64::NEG_INFINITY];
+            for lo in below.into_iter().step_by(OTHERS) {
                 let (mut found, mut between) = (Vec::new(), Vec::new());
                 let cut = Cut::new(scoring, lo, threshold, row.len());
                 let (mut masses, mut top) = (RankedMasses::default(), TopLabels::default());

@@ -417,7 +417,7 @@ mod tests {
 
     #[test]
     fn rows_in_any_order_are_ranked() {
-        let n = if cfg!(miri) { 200 } else { 2000 };
+        let n = if cfg!(miri) { 200_usize } else { 2000 };
         let rising: Vec<f32> = (0..n).map(|i| i as f32).collect();
         let falling: Vec<f32> = rising.iter().rev().copied().collect();
         let pipes: Vec<f32> = (0..n).map(|i| (n / 2).abs_diff(i) as f32).collect();
