@@ -195,7 +195,7 @@ pub(crate) mod tests {
         for temperature in [1e30, 1e36, 1e37, 1e161, 1e305, 1e307].into_iter().step_by(OTHERS) {
             for score in [Score::Thr, Score::Aps, Score::Rank, Score::Mixed { weight: 0.01 }] {
                 let scoring = Scoring::new(score, Reweight::NONE, temperature).unwrap();
-                for pick in (0..5).step_by(OTHERS) {
+                for pick in (0..5).step_by(THRESHOLDS) {
                     check(&narrow, &scoring, 0.25, pick);
                     check(&wide, &scoring, 0.25, pick);
                 }
