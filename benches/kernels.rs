@@ -32,8 +32,8 @@ fn logits(n_labels: usize) -> Vec<f32> {
     data
 }
 
-fn id(name: &str, n_labels: usize) -> BenchmarkId {
-    BenchmarkId::new(format!("{name}/{}", level().name()), n_labels)
+fn id(name: &str, size: usize) -> BenchmarkId {
+    BenchmarkId::new(format!("{name}/{}", level().name()), size)
 }
 
 fn rows(criterion: &mut Criterion) {
@@ -118,6 +118,27 @@ fn with_labels(text: &str, n_labels: usize) -> Predictor {
     valid(Predictor::from_json(&probe::sealed(&text).unwrap_or_default()))
 }
 
+/// Few rows in a call, where labels are few: from some number on, sets are cut in lanes (`worth_lanes`).
+fn few(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("few");
+    for k in [2, 10, 100] {
+        let data = logits(k);
+        let plain = scoring(Score::Aps, 0.0);
+        for (name, threshold) in [("short", 2.3), ("long", 6.9)] {
+            for n in [1, 8, 16, 32, 64] {
+                let rows = matrix(&data[..n * k], k);
+                group.bench_function(id(&format!("{k} labels, {name}"), n), |b| {
+                    b.iter(|| {
+                        let randomness = Randomness::default();
+                        predict_sets(black_box(&rows), &plain, threshold, true, &randomness, &ONE_THREAD)
+                    });
+                });
+            }
+        }
+    }
+    group.finish();
+}
+
 fn sums(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("sums");
     for k in LABELS {
@@ -151,5 +172,5 @@ fn quick() -> Criterion {
     Criterion::default().warm_up_time(second / 5).measurement_time(second).sample_size(30)
 }
 
-criterion_group! { name = kernels; config = quick(); targets = rows, saved, sums }
+criterion_group! { name = kernels; config = quick(); targets = rows, saved, few, sums }
 criterion_main!(kernels);

@@ -73,7 +73,9 @@ pub fn count_pairs<F: Float, R: Rows<F>>(
         .flat_map(|&c| (c * levels..(c + 1) * levels).map(move |slot| (c, slot)))
         .map(|(c, slot)| {
             let cut = Cut::new(&candidates[c], brackets[slot].lo, brackets[slot].hi, rows.n_labels());
-            SlotCut { slot, cut, lanes: LaneCut::for_rows(&cut, rows.n_rows(), rows.n_labels()) }
+            let is_only = brackets.len() == 1;
+            let lanes = LaneCut::for_rows::<F>(&cut, rows.n_rows(), rows.n_labels(), is_only);
+            SlotCut { slot, cut, lanes }
         })
         .collect();
     // Added up block by block, in any order: they are integers, and the scores between are sorted.

@@ -80,7 +80,7 @@ pub trait Float:
     fn key(logit: Self, label: u32) -> Self::Key;
     /// The label of a key and its logit, with `-0.0` as `0.0`.
     fn from_key(key: Self::Key) -> (u32, Self);
-    /// Relative error that approximations of sums stay well below (see [`crate::cut`]).
+    /// Relative error that approximations of sums stay well below (see [`crate::judge`]).
     const MARGIN: f64;
     /// `2^-(depth scale)` for a depth from 0 to `DEEPEST / scale`.
     fn exp2(depth: Self, scale: Self) -> Self;

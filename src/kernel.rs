@@ -6,8 +6,10 @@
 use crate::elementary::exp;
 use crate::error::Error;
 use crate::float::Float;
-use crate::group::{Group, Scans};
-use crate::masses::{Census, Order, Sharpness, SharpnessLanes, Sums, label_masses, place_in, top_masses};
+use crate::group::Group;
+use crate::group_scans::Scans;
+use crate::masses::{Census, Sharpness, SharpnessLanes, Sums, label_masses, place_in, top_masses};
+use crate::order::Order;
 use crate::row::{Scan, entropy};
 use crate::rows::GROUP;
 use crate::score::{MassLanes, Masses, limit_score, score};

@@ -18,16 +18,17 @@
 //!
 //! Margins. Terms are those of [`crate::ranked_masses`], bit for bit; they are summed, and taken off the sum by
 //! rank, in float64 instead of integers. Each of at most 2 * 128 additions rounds by 2^-53 of Z or less: 3e-14 in
-//! all. So masses differ from the ones that `cut.rs` compares by less than [`ROUNDING`] of Z, and the
+//! all. So masses differ from the ones that `judge.rs` compares by less than [`ROUNDING`] of Z, and the
 //! margins are its own, relative to the mass, with `ROUNDING` in place of the quanta.
 
 use crate::cut::Cut;
 use crate::elementary::{exp, ln};
 use crate::float::Float;
+use crate::nucleus::FEW_LABELS;
 use crate::rows::{Column, GROUP};
 use crate::scoring::Score;
 use crate::simd::{Level, instances, level};
-use crate::sum::{FEW_LABELS, deepest, each_lane};
+use crate::sum::{MOST_SIDE_BY_SIDE, deepest, each_lane};
 
 /// A cut that is made in lanes.
 #[derive(Clone, Debug)]
@@ -48,8 +49,17 @@ enum Share {
     OfTop(f64),
 }
 
-/// Fewer rows go one by one: most lanes would be empty. Where exactly lanes begin to pay was not measured.
-const WORTH_LANES: usize = 4;
+/// Fewer rows go one by one: most lanes would be empty. Lanes began to pay, with APS and THR in float32 and float64,
+/// short and long sets, AVX2 and AVX-512, at 7 to 18 rows of up to 32 labels and 13 to 31 rows of 64; and where rows are
+/// walked in vectors, of more labels, at about a group or two.
+fn worth_lanes(n_labels: usize) -> usize {
+    if n_labels <= FEW_LABELS { 10 + n_labels / 8 } else { 2 * GROUP }
+}
+
+/// With more labels than this a float32 set that ends by mass is found faster in the vectors of [`crate::nucleus`],
+/// whatever the number of rows: APS took 0.7 to 1.1 times as long in lanes with 80 labels, 1.1 to 1.3 times with 100,
+/// 1.1 to 1.6 times with 128. Several cuts of a row share the order of its labels in lanes, and stay there.
+const MOST_BY_MASS: usize = 90;
 
 /// What the sums, the bounds and the definition's quanta may be off by, in units of Z: ten times and more.
 const ROUNDING: f64 = 1e-12;
@@ -64,12 +74,22 @@ const LARGEST_WEIGHT: f64 = 1e3;
 const NEAR_ZERO: f64 = 1e-9;
 
 impl LaneCut {
-    /// The same cut in lanes, where it can be made in them and that is quicker.
-    pub(crate) fn for_rows(cut: &Cut<'_>, n_rows: usize, n_labels: usize) -> Option<Self> {
+    /// The same cut in lanes, where it can be made in them and that is quicker; `is_only` if it is the only cut
+    /// of its rows.
+    pub(crate) fn for_rows<F: Float>(
+        cut: &Cut<'_>,
+        n_rows: usize,
+        n_labels: usize,
+        is_only: bool,
+    ) -> Option<Self> {
         // Without fused instructions every term is dear, and walking takes fewer of them.
         let has_lanes = cfg!(not(target_arch = "x86_64")) || level() != Level::Scalar;
-        let is_worth = has_lanes && n_rows >= WORTH_LANES && n_labels <= FEW_LABELS;
-        if is_worth { Self::new(cut, n_labels) } else { None }
+        let is_by_mass = cfg!(target_arch = "x86_64")
+            && F::as_f32(&[]).is_some()
+            && matches!(cut.scoring.score, Score::Aps)
+            && n_labels > MOST_BY_MASS;
+        let is_worth = has_lanes && n_rows >= worth_lanes(n_labels) && n_labels <= MOST_SIDE_BY_SIDE;
+        if is_worth && !(is_by_mass && is_only) { Self::new(cut, n_labels) } else { None }
     }
 
     fn new(cut: &Cut<'_>, n_labels: usize) -> Option<Self> {
@@ -302,6 +322,7 @@ fn term<F: Float>(z: F, shift: F, scale: F, bottom: F) -> F {
 mod tests {
     use super::*;
     use crate::cut::Standing;
+    use crate::cut::tests::{OTHERS, THRESHOLDS, logit};
     use crate::group::Group;
     use crate::kernel::{Candidates, Views};
     use crate::ranked_masses::RankedMasses;
@@ -321,6 +342,9 @@ mod tests {
         Score::Mixed { weight: 0.3 },
         Score::Mixed { weight: 100.0 },
     ];
+
+    const MOST_LABELS: usize = if cfg!(miri) { 5 } else { 40 };
+    const MOST_ROWS: usize = if cfg!(miri) { 2 } else { GROUP };
 
     /// Compares rows that are decided in lanes with [`Cut::walk`]; how many are, of how many at one threshold.
     fn check<F: Float>(data: &[Vec<F>], scoring: &Scoring, u: &[f64], pick: usize) -> (usize, usize) {
@@ -344,8 +368,8 @@ mod tests {
         // One order for all thresholds, as all candidates of a row share one.
         let mut order = LaneOrder::default();
         order.begin(lanes.columns);
-        for hi in near.into_iter().chain(far) {
-            for lo in [hi, score.min(hi), hi - 1e-3, f64::NEG_INFINITY] {
+        for hi in near.into_iter().chain(far).step_by(THRESHOLDS) {
+            for lo in [hi, score.min(hi), hi - 1e-3, f64::NEG_INFINITY].into_iter().step_by(OTHERS) {
                 let cut = Cut::new(scoring, lo, hi, k);
                 let Some(in_lanes) = LaneCut::new(&cut, k) else { continue };
                 let ends = in_lanes.ends(&lanes, &mut order);
@@ -375,22 +399,11 @@ mod tests {
         (decided, judged)
     }
 
-    fn logit() -> impl Strategy<Value = f64> {
-        prop_oneof![
-            8 => -12.0_f64..12.0,
-            2 => (-4_i32..4).prop_map(f64::from),
-            1 => -700.0_f64..0.0,
-            1 => Just(f64::NEG_INFINITY),
-            1 => Just(-0.0),
-            1 => prop_oneof![Just(-1e38), Just(1e38), Just(1e-40)],
-        ]
-    }
-
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 1 } else { 150 }))]
         #[test]
         fn lanes_equal_rows(
-            mut data in (0_usize..40, 1_usize..=GROUP).prop_flat_map(|(k, n)| {
+            mut data in (0_usize..MOST_LABELS, 1_usize..=MOST_ROWS).prop_flat_map(|(k, n)| {
                 prop::collection::vec(prop::collection::vec(logit(), k), n)
             }),
             u in prop::collection::vec(prop_oneof![8 => 0.0_f64..1.0, 1 => Just(0.0), 1 => Just(1.0)], GROUP),
@@ -414,7 +427,25 @@ mod tests {
         }
     }
 
+    /// At a beta beyond the type's range the sums take labels for ties that the definition tells apart.
     #[test]
+    #[cfg_attr(miri, ignore = "tries too few thresholds")]
+    fn rows_that_beta_blurs_are_left_open() {
+        let narrow = [f32::from_bits(14393), f32::from_bits(13621)];
+        let wide = [f64::from_bits(20), f64::from_bits(19), -1.0];
+        for score in SCORES {
+            let scoring = Scoring::new(score, Reweight::NONE, 1e-310).unwrap();
+            for (decided, judged) in
+                [check(&[narrow.to_vec()], &scoring, &[0.5], 1), check(&[wide.to_vec()], &scoring, &[0.5], 1)]
+            {
+                assert!(decided == 0 && judged > 0, "{score:?}: {decided} of {judged}");
+            }
+        }
+    }
+
+    // A proportion of rows, of which Miri could try too few.
+    #[test]
+    #[cfg_attr(miri, ignore = "takes hours")]
     fn most_rows_are_decided() {
         let logit = |i: usize, k: usize| ((i * 7919 + k * 104_729) % 9973) as f32 / 1000.0;
         for n_labels in [1, 2, 10, 100, 128] {

@@ -59,11 +59,14 @@ mod elementary;
 mod error;
 mod float;
 mod group;
+mod group_scans;
 mod json;
+mod judge;
 mod kernel;
 mod lane_cut;
 mod masses;
 mod nucleus;
+mod order;
 mod predictor;
 mod predictor_batch;
 #[doc(hidden)]

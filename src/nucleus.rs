@@ -1,7 +1,7 @@
 //! What a set by mass holds in a row of many labels, without judging every label.
 //!
 //! Under APS a set ends where the labels so far hold all mass but `exp(-q)`. Labels after those that hold it,
-//! with a margin to spare, are out by the bound `left <= total - (mass before)` (see [`crate::cut`]); the first
+//! with a margin to spare, are out by the bound `left <= total - (mass before)` (see [`crate::judge`]); the first
 //! ones, as long as what is left after them exceeds `exp(-q)` by the margin, are in. Both ends are found in
 //! vectors, so that a set of dozens of labels among a thousand costs the order of those dozens, and the verdict
 //! of the few labels in between. What is found here only spares work: every verdict is one that
@@ -18,8 +18,9 @@ use crate::top_labels::TopLabels;
 pub(crate) const MOST_SUMMED: usize = 8192;
 /// What covers those roundings, and that of the bound itself, relative to the total.
 const ROUNDINGS: f64 = 1e-4;
-/// Up to this many labels every label is judged.
-const FEW_LABELS: usize = 64;
+/// Up to this many labels a row is walked as it is. Beyond, it pays to find out first, by a logarithm, which labels
+/// are too low to be in the set, and to take and rank the others in vectors.
+pub(crate) const FEW_LABELS: usize = 64;
 
 /// The mass that labels must hold for all after them to be out, in units of the largest term.
 #[derive(Clone, Copy, Debug)]

@@ -22,12 +22,10 @@ impl Predictor {
         options: &Options<'_>,
         plan: &Plan<'_>,
     ) -> Result<Sets, Error> {
-        self.check_labels(rows.n_labels())?;
-        let randomness = self.randomness(options)?;
         if self.probabilities {
-            self.sets_of(&LogProbabilities(rows), options, &randomness, plan)
+            self.sets_of(&LogProbabilities(rows), options, plan)
         } else {
-            self.sets_of(rows, options, &randomness, plan)
+            self.sets_of(rows, options, plan)
         }
     }
 
@@ -35,10 +33,10 @@ impl Predictor {
         &self,
         rows: &R,
         options: &Options<'_>,
-        randomness: &Randomness<'_>,
         plan: &Plan<'_>,
     ) -> Result<Sets, Error> {
-        let allow_empty = options.allow_empty;
+        self.check_labels(rows.n_labels())?;
+        let (allow_empty, randomness) = (options.allow_empty, &self.randomness(options)?);
         if let Some(partition) = self.partition() {
             return predict_cell_sets(rows, &self.cells, partition, allow_empty, randomness, plan);
         }
@@ -75,12 +73,10 @@ impl Predictor {
         plan: &Plan<'_>,
         out: &mut [f64],
     ) -> Result<(), Error> {
-        self.check_labels(rows.n_labels())?;
-        let randomness = self.randomness(options)?;
         if self.probabilities {
-            self.p_values_of(&LogProbabilities(rows), options, &randomness, plan, out)
+            self.p_values_of(&LogProbabilities(rows), options, plan, out)
         } else {
-            self.p_values_of(rows, options, &randomness, plan, out)
+            self.p_values_of(rows, options, plan, out)
         }
     }
 
@@ -88,10 +84,11 @@ impl Predictor {
         &self,
         rows: &R,
         options: &Options<'_>,
-        randomness: &Randomness<'_>,
         plan: &Plan<'_>,
         out: &mut [f64],
     ) -> Result<(), Error> {
+        self.check_labels(rows.n_labels())?;
+        let randomness = &self.randomness(options)?;
         if self.cells.iter().any(|cell| cell.scores.is_empty()) {
             return Err(Error::argument("score_table", "saved with the predictor, for p-values", "none"));
         }

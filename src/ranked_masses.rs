@@ -2,7 +2,7 @@
 //!
 //! Sets of many candidates are cut from one row, and most of them share their sums: the total and the
 //! labels' terms are computed once for all candidates of one beta. Relative to the maximum, so masses far
-//! below it round to 0; what is decided by them leaves room for that (see [`crate::cut`]).
+//! below it round to 0; what is decided by them leaves room for that (see [`crate::judge`]).
 
 use crate::elementary::ln;
 use crate::float::Float;
@@ -11,8 +11,8 @@ use crate::masses::Sharpness;
 use crate::scoring::Scoring;
 use crate::sum::{Groups, LANES, Lanes, each_lane, quanta, sum_terms, term};
 
-/// Up to this many labels, the terms of all are kept from the pass that sums them.
-const FEW_LABELS: usize = 64;
+/// Up to this many labels, the terms of all are kept from the pass that sums them: whole vectors of them.
+pub(crate) const FEW_TERMS: usize = 64;
 
 /// Masses by rank; see the module.
 #[derive(Debug)]
@@ -64,7 +64,7 @@ impl<F: Float> RankedMasses<F> {
         self.known.clear();
         self.known.reserve(n_labels);
         self.few.clear();
-        self.few.reserve(FEW_LABELS);
+        self.few.reserve(FEW_TERMS);
     }
 
     /// Forgets the last row.
@@ -91,7 +91,7 @@ impl<F: Float> RankedMasses<F> {
         self.few.clear();
         self.known.clear();
         let max = view.scan.max;
-        if view.row.len() <= FEW_LABELS {
+        if view.row.len() <= FEW_TERMS {
             #[cfg(target_arch = "x86_64")]
             if let Some(narrow) = F::as_f32(view.row)
                 && let Some((terms, total)) = crate::simd::x86_64::few_terms(

@@ -387,3 +387,63 @@ fn p_values_rows<F: Float, R: Rows<F>>(
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rows::Matrix;
+    use crate::scoring::{Reweight, Score};
+    use crate::uniform::Uniforms;
+    use proptest::prelude::*;
+
+    /// Whether each label is in: every candidate's counts at every label's threshold, as the definition has them.
+    fn naive(row: &[f32], survivors: &[Survivor], randomness: &Randomness<'_>) -> Vec<bool> {
+        let list = scorings(survivors);
+        let view = View::of(row, 0, 0, &Candidates::new(&list), randomness).unwrap();
+        let scores = |m: usize| {
+            let score = |label| view.label_score(label, &list[m], Scale::Ranked);
+            (0..row.len()).map(score).collect::<Vec<f64>>()
+        };
+        let scores: Vec<Vec<f64>> = (0..survivors.len()).map(scores).collect();
+        let is_in = |label: usize| {
+            let count = |m: usize| {
+                let q = scores[m][label].clamp(survivors[m].lo, survivors[m].hi);
+                let own = scores[m].iter().filter(|&&score| score <= q).count() as u64;
+                survivors[m].weighted(survivors[m].pairs(q) + own)
+            };
+            let winner = (0..survivors.len()).min_by_key(|&m| count(m)).unwrap();
+            scores[winner][label] <= survivors[winner].hi
+        };
+        (0..row.len()).map(is_in).collect()
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 2 } else { 400 }))]
+        #[test]
+        fn each_label_is_judged_by_the_candidate_it_selects(
+            row in prop::collection::vec((-8_i8..8).prop_map(|z| f32::from(z) / 2.0), 1..9),
+            ends in prop::collection::vec((0.0_f64..4.0, 0.0_f64..2.0, 0_u64..4, 1_u32..3), 3),
+            between in prop::collection::vec(0.0_f64..1.0, 0..4),
+            u in 0.0_f64..1.0,
+        ) {
+            let kinds = [(Score::Aps, 1.0), (Score::Thr, 0.5), (Score::Aps, 4.0)];
+            let survivors: Vec<Survivor> = (kinds.into_iter().zip(ends))
+                .map(|((score, temperature), (lo, width, at_lo, weight))| {
+                    let mut between: Vec<f64> = between.iter().map(|t| (lo + width * t).next_up()).collect();
+                    between.sort_by(f64::total_cmp);
+                    let hi = between.last().copied().unwrap_or(lo + width);
+                    let scoring = Scoring::new(score, Reweight::NONE, temperature).unwrap();
+                    Survivor { scoring, lo, hi, at_lo, between, weight }
+                })
+                .collect();
+            let randomness = Randomness { uniforms: Uniforms::Fixed(u), ..Randomness::default() };
+            let matrix = Matrix::new(&row, row.len()).unwrap();
+            let sets =
+                predict_selected_sets(&matrix, &survivors, true, &randomness, &Plan::default()).unwrap();
+            let mut found = vec![false; row.len()];
+            sets.row(0).iter().for_each(|&label| found[label as usize] = true);
+            assert_eq!(found, naive(&row, &survivors, &randomness));
+            assert!(sets.row(0).is_sorted_by(|&a, &b| row[a as usize] > row[b as usize] || (row[a as usize] == row[b as usize] && a < b)));
+        }
+    }
+}

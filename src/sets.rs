@@ -44,7 +44,7 @@ pub fn predict_sets<F: Float, R: Rows<F>>(
         return Err(Error::argument("threshold", "a number", "nan"));
     }
     let cut = Cut::new(scoring, threshold, threshold, rows.n_labels());
-    let lanes = LaneCut::for_rows(&cut, rows.n_rows(), rows.n_labels());
+    let lanes = LaneCut::for_rows::<F>(&cut, rows.n_rows(), rows.n_labels(), true);
     let size = Size::new(rows.n_rows(), rows.n_labels(), 2);
     Sets::of_blocks(rows.n_rows(), size, plan, |range, sets| {
         sets_block::<F, R>(rows, &cut, lanes.as_ref(), allow_empty, randomness, range, sets)

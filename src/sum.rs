@@ -221,8 +221,8 @@ impl UnitSums {
 }
 
 /// Up to this many labels the sums behind entropy have one lane. Rows are then summed side by side (see
-/// [`crate::group`]), where a row has one lane by nature.
-pub(crate) const FEW_LABELS: usize = 128;
+/// [`crate::group`]), where a row has one lane by nature. Another number would change the bits of results.
+pub(crate) const MOST_SIDE_BY_SIDE: usize = 128;
 /// Terms that a lane adds in the computing type before it widens the sum: widening each would take a third
 /// of the time, and seven roundings of float32 are not more than the terms' own.
 pub(crate) const RUN: usize = 8;
@@ -232,7 +232,7 @@ pub(crate) const RUN: usize = 8;
 /// halves. `ahead` is what will be read soon, fetched meanwhile.
 #[inline(always)]
 pub(crate) fn unit_sums<F: Float>(row: &[F], shift: F, ahead: &[F]) -> (f64, f64) {
-    if row.len() <= FEW_LABELS {
+    if row.len() <= MOST_SIDE_BY_SIDE {
         return unit_sums_few(row, shift);
     }
     #[cfg(target_arch = "x86_64")]

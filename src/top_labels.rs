@@ -5,7 +5,7 @@
 //! for a set of any fixed size. Where labels are few the first ones are found one by one.
 
 use crate::float::Float;
-use crate::nucleus::{Candidates, Wanted};
+use crate::nucleus::{Candidates, FEW_LABELS, Wanted};
 
 /// Labels by rank, sorted as far as asked for.
 #[derive(Debug, Default)]
@@ -26,9 +26,10 @@ pub(crate) struct TopLabels<F: Float> {
 
 /// Labels that are sorted at first; each further step doubles them.
 const FIRST_SORTED: usize = 16;
-/// Where labels are few, this many are found one by one before the others are sorted: most sets need no more.
+/// This many are found one by one before the others are sorted, as most sets need no more, ...
 const ONE_BY_ONE: usize = 3;
-const FEW_LABELS: usize = 64;
+/// ... where no more than this many are left: each takes a pass over them.
+const FEW_LEFT: usize = 64;
 
 impl<F: Float> TopLabels<F> {
     /// Makes room for rows of so many labels.
@@ -143,7 +144,7 @@ impl<F: Float> TopLabels<F> {
             return self.extend_in_vectors();
         }
         let rest = &mut self.keys[self.sorted..self.taken];
-        if self.sorted < ONE_BY_ONE && rest.len() <= FEW_LABELS {
+        if self.sorted < ONE_BY_ONE && rest.len() <= FEW_LEFT {
             let mut first = 0;
             for i in 1..rest.len() {
                 first = if rest[i] < rest[first] { i } else { first };

@@ -7,6 +7,7 @@
 #![allow(unsafe_code, reason = "vector loads and instructions of detected features")]
 
 use crate::float::{EXP2_F32, Float, ROUND_F32};
+use crate::ranked_masses::FEW_TERMS;
 use crate::sum::{LANES, RUN, deepest, in_halves};
 
 /// A vector of float32, with the operations that the kernels need and no more.
@@ -87,9 +88,6 @@ pub(super) trait Vector: Copy {
     /// Turns the first `LANES` vectors, as rows of a square, into its columns.
     unsafe fn transpose(rows: [Self; 16]) -> [Self; 16];
 }
-
-/// Labels that [`few_terms`] takes at most.
-pub(crate) const FEW_TERMS: usize = 64;
 
 /// Terms that a lane takes before its sum must be emptied; see [`crate::sum`].
 const TERMS_PER_LANE: usize = 4096;

@@ -4,9 +4,9 @@
 use super::avx2::Avx2;
 use super::avx512::Avx512;
 use super::columns::{self, Each, Scanned, Split};
-use super::vector::{self, FEW_TERMS};
-use super::{Level, level, nucleus};
+use super::{Level, level, nucleus, vector};
 use crate::nucleus::{Candidates, Wanted};
+use crate::ranked_masses::FEW_TERMS;
 use crate::rows::{Column, GROUP};
 
 /// The sum of lanes that took `taken` values each, free of their anchors.

@@ -1,0 +1,180 @@
+//! The sums behind the scores of all labels, from the sorted row: the twin of [`crate::masses`].
+//!
+//! O(K log K) for the order, then O(K) terms for each of the few shifts whose window (42 units of `1 / beta` in
+//! float32, 76 in float64) holds them.
+
+use crate::float::Float;
+use crate::masses::{Sharpness, Sums, masses};
+use crate::score::Masses;
+use crate::sum::{quanta, sum_terms};
+
+/// A row sorted by falling logit, equal logits by lower label first.
+#[derive(Debug, Default)]
+pub(crate) struct Order<F: Float> {
+    keys: Vec<F::Key>,
+    /// Labels by rank.
+    pub(crate) labels: Vec<u32>,
+    /// Their logits.
+    pub(crate) logits: Vec<F>,
+    /// How many are possible; the rest are `-inf`.
+    pub(crate) n_possible: usize,
+}
+
+impl<F: Float> Order<F> {
+    /// Makes room for rows of so many labels.
+    pub(crate) fn reserve(&mut self, n_labels: usize) {
+        self.keys.clear();
+        self.keys.reserve(n_labels);
+        self.labels.clear();
+        self.labels.reserve(n_labels);
+        self.logits.clear();
+        self.logits.reserve(n_labels);
+    }
+
+    pub(crate) fn sort(&mut self, row: &[F]) {
+        self.keys.clear();
+        self.keys.extend(row.iter().enumerate().map(|(label, &z)| F::key(z, label as u32)));
+        self.keys.sort_unstable();
+        self.labels.clear();
+        self.labels.extend(self.keys.iter().map(|&key| F::from_key(key).0));
+        self.logits.clear();
+        self.logits.extend(self.keys.iter().map(|&key| F::from_key(key).1));
+        self.n_possible = self.logits.partition_point(|&z| z > F::NEG_INFINITY);
+    }
+
+    /// The masses of every possible label, by rank. `sums` is working space.
+    #[inline(always)]
+    pub(crate) fn masses<'a>(
+        &'a self,
+        kind: Sums,
+        sharpness: &'a Sharpness<F>,
+        sums: &'a mut Vec<(i128, F)>,
+    ) -> MassesByRank<'a, F> {
+        let possible = &self.logits[..self.n_possible];
+        self.sums_after(if kind == Sums::Others { 1 } else { possible.len() }, sharpness, sums);
+        let total = if kind == Sums::Others { sum_terms(possible, possible[0], sharpness.scale) } else { 0 };
+        MassesByRank { kind, possible, sharpness, sums, total, before: 0, seen: 0 }
+    }
+
+    /// For each of the first `count` ranks, the sum over the labels after it and its shift.
+    #[inline(always)]
+    fn sums_after(&self, count: usize, sharpness: &Sharpness<F>, sums: &mut Vec<(i128, F)>) {
+        let possible = &self.logits[..self.n_possible];
+        let (max, scale) = (possible[0], sharpness.scale);
+        sums.clear();
+        // The last entry stays where it is of the last label: nothing is ranked after that.
+        sums.resize(count, (0, possible[possible.len() - 1]));
+        // From the last label back: labels that share a shift extend one sum.
+        let mut below = 0;
+        let mut shift = F::INFINITY;
+        for i in (0..count.min(possible.len() - 1)).rev() {
+            let next = possible[i + 1];
+            let wanted = sharpness.shift(next, max);
+            if wanted == shift {
+                below += quanta(next, shift, scale);
+            } else {
+                shift = wanted;
+                below = sum_terms(self.window(i + 1, shift, scale), shift, scale);
+            }
+            sums[i] = (below, shift);
+        }
+    }
+
+    /// The logits from a rank on whose terms are not yet nothing.
+    #[inline(always)]
+    fn window(&self, from: usize, shift: F, scale: F) -> &[F] {
+        let rest = &self.logits[from..self.n_possible];
+        let end = rest.partition_point(|&z| (shift - z) * scale < F::DEEPEST);
+        &rest[..end]
+    }
+}
+
+/// The masses of a sorted row's labels, one after the other.
+#[derive(Debug)]
+pub(crate) struct MassesByRank<'a, F> {
+    kind: Sums,
+    possible: &'a [F],
+    sharpness: &'a Sharpness<F>,
+    sums: &'a [(i128, F)],
+    total: i128,
+    before: i128,
+    seen: usize,
+}
+
+impl<F: Float> MassesByRank<'_, F> {
+    /// The masses of the next label.
+    #[inline(always)]
+    pub(crate) fn next(&mut self) -> Option<Masses> {
+        let (i, max) = (self.seen, self.possible[0]);
+        let y = *self.possible.get(i)?;
+        let own = quanta(y, max, self.sharpness.scale);
+        let (above, below, shift) = match (i, self.kind) {
+            (0, _) => (0, self.sums[0].0, self.sums[0].1),
+            (_, Sums::Others) => (self.total - own, 0, max),
+            (_, Sums::Split) => (self.before, self.sums[i].0, self.sums[i].1),
+        };
+        self.before += own;
+        self.seen += 1;
+        Some(masses::<F>(max, y, i + 1, above, below, shift, self.sharpness))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::masses::{label_masses, place};
+    use crate::row::Scan;
+    use proptest::prelude::*;
+
+    fn sort_and_check<F: Float>(row: &[F], beta: f64) {
+        let scan = Scan::of(row, 0).unwrap();
+        let sharpness = Sharpness::<F>::new(1.0 / beta, 1.0);
+        let mut order = Order::default();
+        order.sort(row);
+        for kind in [Sums::Split, Sums::Others] {
+            let mut sums = Vec::new();
+            let mut by_rank = order.masses(kind, &sharpness, &mut sums);
+            let mut seen = 0;
+            while let Some(all) = by_rank.next() {
+                let label = order.labels[seen] as usize;
+                let place = place(row, label);
+                seen += 1;
+                assert_eq!(place.rank, seen);
+                let one = label_masses(kind, row, &scan, label, &place, &sharpness);
+                assert_eq!(format!("{one:?}"), format!("{all:?}"), "label {label}");
+            }
+            assert_eq!(seen, row.iter().filter(|z| **z > F::NEG_INFINITY).count());
+        }
+    }
+
+    fn logit() -> impl Strategy<Value = f64> {
+        prop_oneof![
+            8 => -30.0_f64..30.0,
+            2 => (-4_i32..4).prop_map(f64::from),
+            1 => -1e4_f64..1e4,
+            1 => Just(f64::NEG_INFINITY),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn one_label_and_all_labels_agree_to_the_bit(
+            mut row in prop::collection::vec(logit(), 1..if cfg!(miri) { 9 } else { 120 }),
+            log_beta in -20.0_f64..40.0,
+        ) {
+            row.push(0.5);
+            let beta = log_beta.exp2();
+            sort_and_check(&row, beta);
+            let narrow: Vec<f32> = row.iter().map(|&z| z as f32).collect();
+            sort_and_check(&narrow, beta);
+        }
+    }
+
+    #[test]
+    fn extreme_sharpness() {
+        for beta in [1e-300, 1e-30, 1e30, 1e300, f64::INFINITY] {
+            sort_and_check(&[1.0_f64, 1.0, 0.0, -3.0, 1e4], beta);
+            sort_and_check(&[1.0_f32, 1.0, 0.0, -3.0, 1e4], beta);
+        }
+    }
+}
