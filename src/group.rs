@@ -9,7 +9,9 @@
 
 use crate::error::Error;
 use crate::float::Float;
-use crate::masses::{Place, SharpnessLanes, Sums, label_masses, place_in};
+use crate::masses::{
+    FEW_BEFORE, Place, SharpnessLanes, Sums, label_masses, logits_before, masses_after_few, place_in,
+};
 use crate::row::{Scan, check_row, entropy_of_sums};
 use crate::rows::{Column, GROUP};
 use crate::score::MassLanes;
@@ -71,6 +73,8 @@ pub(crate) struct Places<F> {
     pub(crate) logit: [F; GROUP],
     pub(crate) rank: [usize; GROUP],
     next: [F; GROUP],
+    /// The logits of the labels before it, where labels are many and these few.
+    before: [[F; FEW_BEFORE]; GROUP],
     /// Whether another label may have a label's logit.
     ties: bool,
 }
@@ -204,12 +208,16 @@ impl<'a, F: Float> Group<'a, F> {
             logit: each_lane!([F::ZERO; GROUP], |i| self.rows[i][label[i]]),
             rank: [1; GROUP],
             next: [F::NEG_INFINITY; GROUP],
+            before: [[F::NEG_INFINITY; FEW_BEFORE]; GROUP],
             ties: true,
         };
         if !self.is_transposed() {
             for i in 0..self.count {
                 let Place { rank, next, .. } = place_in(self.rows[i], label[i], &scans.scan(i));
                 (places.rank[i], places.next[i]) = (rank, next);
+                if rank > 1 {
+                    logits_before(self.rows[i], label[i], rank, &mut places.before[i]);
+                }
             }
             return places;
         }
@@ -246,7 +254,8 @@ impl<'a, F: Float> Group<'a, F> {
                 label[i] = self.rows[i].iter().position(|&z| z == scans.max[i]).unwrap_or(0);
             }
         }
-        Places { label, logit: scans.max, rank: [1; GROUP], next: scans.second, ties }
+        let before = [[F::NEG_INFINITY; FEW_BEFORE]; GROUP];
+        Places { label, logit: scans.max, rank: [1; GROUP], next: scans.second, before, ties }
     }
 
     /// [`label_masses`] of each row's label, put into `lanes`.
@@ -268,7 +277,12 @@ impl<'a, F: Float> Group<'a, F> {
             for i in 0..self.count {
                 let place = Place { logit: places.logit[i], rank: places.rank[i], next: places.next[i] };
                 let (row, label) = (self.rows[i], places.label[i]);
-                let masses = label_masses(kind, row, &scans.scan(i), label, &place, &sharpness.get(i));
+                let (scan, sharpness) = (scans.scan(i), sharpness.get(i));
+                let masses = if kind == Sums::Split && (2..=FEW_BEFORE + 1).contains(&place.rank) {
+                    masses_after_few(row, &scan, &places.before[i], &place, &sharpness)
+                } else {
+                    label_masses(kind, row, &scan, label, &place, &sharpness)
+                };
                 lanes.above[i] = masses.above;
                 lanes.below[i] = masses.below;
                 lanes.shift_distance[i] = masses.shift_distance;

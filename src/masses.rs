@@ -177,6 +177,59 @@ pub(crate) fn place_in<F: Float>(row: &[F], label: usize, scan: &Scan<F>) -> Pla
     place(row, label)
 }
 
+/// Labels before a label that are remembered at most: a vector of them.
+pub(crate) const FEW_BEFORE: usize = 16;
+
+instances! {
+    /// The logits that rank before a label of this rank, if they are few; `-inf` in the other places.
+    pub(crate) fn logits_before<F: Float>(row: &[F], label: usize, rank: usize, found: &mut [F; FEW_BEFORE]) = collect_before::<F>;
+}
+
+#[inline(always)]
+fn collect_before<F: Float>(row: &[F], label: usize, rank: usize, found: &mut [F; FEW_BEFORE]) {
+    *found = [F::NEG_INFINITY; FEW_BEFORE];
+    if rank - 1 > FEW_BEFORE {
+        return;
+    }
+    let (y, mut count) = (row[label], 0);
+    for (start, part) in (0..).step_by(LANES).zip(row.chunks(LANES)) {
+        // Few parts have one: the others are passed over by one comparison of vectors.
+        let mut any = false;
+        for &z in part {
+            any |= z >= y;
+        }
+        if any {
+            for (k, &z) in (start..).zip(part) {
+                if (z > y || (z == y && k < label)) && count < FEW_BEFORE {
+                    found[count] = z;
+                    count += 1;
+                }
+            }
+            if count + 1 >= rank {
+                return;
+            }
+        }
+    }
+}
+
+/// [`label_masses`] in the form [`Sums::Split`] of a label with few before it, which are given. Sums are exact:
+/// all labels are summed relative to the shift, and these and the label itself taken out again. That costs
+/// half as much as to part the labels as they are summed.
+#[inline(always)]
+pub(crate) fn masses_after_few<F: Float>(
+    row: &[F],
+    scan: &Scan<F>,
+    before: &[F; FEW_BEFORE],
+    place: &Place<F>,
+    sharpness: &Sharpness<F>,
+) -> Masses {
+    let (max, y, scale) = (scan.max, place.logit, sharpness.scale);
+    let shift = sharpness.shift_or(place.next, max, y);
+    let above = sum_terms(before, max, scale);
+    let below = sum_but_one(row, y, shift, scale) - sum_terms(before, shift, scale);
+    masses::<F>(max, y, place.rank, above, below, shift, sharpness)
+}
+
 /// Masses of one label in one pass over the others.
 #[inline(always)]
 pub(crate) fn label_masses<F: Float>(

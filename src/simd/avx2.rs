@@ -4,11 +4,10 @@
 #[allow(clippy::wildcard_imports, reason = "some fifty instructions, all in this file")]
 use std::arch::x86_64::*;
 
+use super::avx2_double::Avx2Double;
 use super::vector::Vector;
 use super::x86_64::total;
-
-/// Adding this rounds a value in `[0, 1]` to a multiple of 2^-51; see [`Float::accumulate`].
-const ANCHOR: f64 = 3.0;
+use crate::float::ANCHOR;
 
 #[derive(Clone, Copy)]
 pub(super) struct Avx2(__m256);
@@ -44,6 +43,7 @@ static COMPRESSED: Compressed = {
 };
 
 impl Vector for Avx2 {
+    type Double = Avx2Double;
     type Mask = __m256;
     type Sums = [__m256i; 2];
     type Wide = [__m256d; 2];

@@ -4,6 +4,7 @@
 #[allow(clippy::wildcard_imports, reason = "some fifty instructions, all in this file")]
 use std::arch::x86_64::*;
 
+use super::avx512_double::Avx512Double;
 use super::vector::Vector;
 use super::x86_64::total;
 
@@ -16,6 +17,7 @@ fn first_lanes(count: usize) -> __mmask16 {
 }
 
 impl Vector for Avx512 {
+    type Double = Avx512Double;
     type Mask = __mmask16;
     type Sums = [__m512i; 2];
     type Wide = [__m512d; 2];

@@ -10,9 +10,15 @@
 #[cfg(target_arch = "x86_64")]
 mod avx2;
 #[cfg(target_arch = "x86_64")]
+mod avx2_double;
+#[cfg(target_arch = "x86_64")]
 mod avx512;
 #[cfg(target_arch = "x86_64")]
+mod avx512_double;
+#[cfg(target_arch = "x86_64")]
 mod columns;
+#[cfg(target_arch = "x86_64")]
+mod double;
 #[cfg(target_arch = "x86_64")]
 mod nucleus;
 #[cfg(target_arch = "x86_64")]

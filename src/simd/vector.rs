@@ -6,6 +6,7 @@
 //! the one that the plain form names, on the same values, so the bits are the same.
 #![allow(unsafe_code, reason = "vector loads and instructions of detected features")]
 
+use super::double::Double;
 use crate::float::{EXP2_F32, Float, ROUND_F32};
 use crate::sum::{LANES, RUN, deepest, in_halves};
 
@@ -15,6 +16,8 @@ use crate::sum::{LANES, RUN, deepest, in_halves};
 /// The methods use the instruction set of the implementation: it must be available. They are inlined into
 /// functions compiled for it. Pointers must be good for `LANES` values; no alignment is asked for.
 pub(super) trait Vector: Copy {
+    /// The vector of float64 of the same instruction set.
+    type Double: Double;
     /// A choice for each lane.
     type Mask: Copy;
     /// Exact sums in 64-bit integers, one for each lane.

@@ -5,7 +5,7 @@ use super::avx2::Avx2;
 use super::avx512::Avx512;
 use super::columns::{self, Each, Scanned, Split};
 use super::vector::{self, FEW_TERMS};
-use super::{Level, level, nucleus};
+use super::{Level, double, level, nucleus};
 use crate::nucleus::{Candidates, Wanted};
 use crate::rows::{Column, GROUP};
 
@@ -62,6 +62,19 @@ dispatched! {
 dispatched! {
     /// The sums behind [`crate::sum::unit_sums`] of a float32 row.
     fn unit_sums(row: &[f32], shift: f32, ahead: &[f32]) -> (f64, f64) = vector::unit_sums;
+}
+
+dispatched! {
+    /// [`crate::sum::sum_terms`] of a float64 row.
+    fn sum_double_terms(row: &[f64], shift: f64, scale: f64) -> i128 = double::sum_terms;
+}
+dispatched! {
+    /// The sums behind [`crate::sum::unit_sums`] of a float64 row.
+    fn double_unit_sums(row: &[f64], shift: f64, ahead: &[f64]) -> (f64, f64) = double::unit_sums;
+}
+dispatched! {
+    /// What [`crate::row::Scan`] holds of a float64 row, and whether a value is not finite.
+    fn scan_double(row: &[f64]) -> (f64, f64, u32, bool) = double::scan;
 }
 
 dispatched! {
