@@ -192,24 +192,42 @@ fn collect_before<F: Float>(row: &[F], label: usize, rank: usize, found: &mut [F
         return;
     }
     let (y, mut count) = (row[label], 0);
-    for (start, part) in (0..).step_by(LANES).zip(row.chunks(LANES)) {
+    let (parts, last) = row.as_chunks::<LANES>();
+    for (start, part) in (0..).step_by(LANES).zip(parts) {
         // Few parts have one: the others are passed over by one comparison of vectors.
         let mut any = false;
-        for &z in part {
-            any |= z >= y;
+        for lane in 0..LANES {
+            any |= part[lane] >= y;
         }
         if any {
-            for (k, &z) in (start..).zip(part) {
-                if (z > y || (z == y && k < label)) && count < FEW_BEFORE {
-                    found[count] = z;
-                    count += 1;
-                }
-            }
+            count = append_before(part, start, y, label, count, found);
             if count + 1 >= rank {
                 return;
             }
         }
     }
+    append_before(last, parts.len() * LANES, y, label, count, found);
+}
+
+/// Appends the logits of a part of a row, from label `start` on, that rank before the label; returns how many
+/// there are then.
+#[inline(always)]
+fn append_before<F: Float>(
+    part: &[F],
+    start: usize,
+    y: F,
+    label: usize,
+    mut count: usize,
+    found: &mut [F; FEW_BEFORE],
+) -> usize {
+    for (k, &z) in (start..).zip(part) {
+        // No more than there is room for, even if another thread writes to the row meanwhile.
+        if count < FEW_BEFORE && (z > y || (z == y && k < label)) {
+            found[count] = z;
+            count += 1;
+        }
+    }
+    count
 }
 
 /// [`label_masses`] in the form [`Sums::Split`] of a label with few before it, which are given. Sums are exact:
