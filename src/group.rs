@@ -520,6 +520,28 @@ mod tests {
         }
     }
 
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 1 } else { 64 }))]
+        /// Summed along the row; labels near the top, which have few before them, and any others.
+        #[test]
+        fn groups_of_long_rows_equal_rows(
+            mut row in prop::collection::vec(logit(), FEW_LABELS + 1..300),
+            log_beta in -12.0_f64..20.0,
+            picks in prop::collection::vec(0_usize..1000, GROUP),
+        ) {
+            row.push(0.25);
+            let mut ranked: Vec<usize> = (0..row.len()).collect();
+            ranked.sort_by(|&a, &b| row[b].total_cmp(&row[a]));
+            let picks: Vec<usize> =
+                picks.iter().enumerate().map(|(i, &pick)| if i < 20 { ranked[i] } else { pick }).collect();
+            let data = vec![row; GROUP];
+            check(&data, log_beta.exp2(), &picks);
+            let narrow: Vec<Vec<f32>> =
+                data.iter().map(|row| row.iter().map(|&z| z as f32).collect()).collect();
+            check(&narrow, log_beta.exp2(), &picks);
+        }
+    }
+
     #[test]
     fn bad_rows_are_named() {
         for k in [3, FEW_LABELS + 5] {

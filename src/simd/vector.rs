@@ -188,8 +188,7 @@ const SETTLED: usize = 12;
 #[inline(always)]
 pub(super) unsafe fn sum_terms<V: Vector>(row: &[f32], shift: f32, scale: f32) -> i128 {
     let mut total = 0;
-    // A multiple of SETTLED, and with what `sum_block` takes beyond it less than TERMS_PER_PART.
-    for block in row.chunks(V::LANES * 504) {
+    for block in row.chunks(V::LANES * (TERMS_PER_PART - 2 * TOGETHER)) {
         // SAFETY: as the caller vouches.
         total += unsafe {
             if deepest(scale) < SHALLOW {
