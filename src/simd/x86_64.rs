@@ -329,7 +329,7 @@ mod tests {
             let row: Vec<f32> = (0..20_000).map(|i| if i % 1000 == 7 { 1.25 } else { -90.0 }).collect();
             // SAFETY: as above.
             let sum = unsafe { vector::sum_terms::<V>(&row, 1.5, 40.0) };
-            assert_eq!(sum, 20 * sum::quanta(1.25, 1.5, 40.0));
+            assert_eq!(sum, 20 * sum::quanta(1.25_f32, 1.5, 40.0));
             let row = vec![1.5_f64; 200_007];
             // SAFETY: as above.
             let sum = unsafe { double::sum_terms::<V>(&row, 1.5, 1.0) };
