@@ -68,13 +68,13 @@ impl<F: Float> Scans<F> {
 /// [`Place`] of each row's label.
 #[derive(Debug)]
 #[repr(align(64))]
-pub(crate) struct Places<F> {
+pub(crate) struct Places<'b, F> {
     label: [usize; GROUP],
     pub(crate) logit: [F; GROUP],
     pub(crate) rank: [usize; GROUP],
     next: [F; GROUP],
-    /// The logits of the labels before it, where labels are many and these few.
-    before: [[F; FEW_BEFORE]; GROUP],
+    /// The logits of the labels before it, where labels are many and these few; else it may be empty.
+    before: &'b [[F; FEW_BEFORE]],
     /// Whether another label may have a label's logit.
     ties: bool,
 }
@@ -200,25 +200,33 @@ impl<'a, F: Float> Group<'a, F> {
         }
     }
 
-    /// [`place_in`] of each row's label.
+    /// [`place_in`] of each row's label; `before` is working space.
     #[inline(always)]
-    pub(crate) fn places(&self, scans: &Scans<F>, label: [usize; GROUP]) -> Places<F> {
+    pub(crate) fn places<'b>(
+        &self,
+        scans: &Scans<F>,
+        label: [usize; GROUP],
+        before: &'b mut Vec<[F; FEW_BEFORE]>,
+    ) -> Places<'b, F> {
         let mut places = Places {
             label,
             logit: each_lane!([F::ZERO; GROUP], |i| self.rows[i][label[i]]),
             rank: [1; GROUP],
             next: [F::NEG_INFINITY; GROUP],
-            before: [[F::NEG_INFINITY; FEW_BEFORE]; GROUP],
+            before: &[],
             ties: true,
         };
         if !self.is_transposed() {
+            // What is there from the last group is written over, or not looked at.
+            before.resize(GROUP, [F::NEG_INFINITY; FEW_BEFORE]);
             for i in 0..self.count {
                 let Place { rank, next, .. } = place_in(self.rows[i], label[i], &scans.scan(i));
                 (places.rank[i], places.next[i]) = (rank, next);
                 if rank > 1 {
-                    logits_before(self.rows[i], label[i], rank, &mut places.before[i]);
+                    logits_before(self.rows[i], label[i], rank, &mut before[i]);
                 }
             }
+            places.before = before;
             return places;
         }
         #[cfg(target_arch = "x86_64")]
@@ -246,7 +254,7 @@ impl<'a, F: Float> Group<'a, F> {
 
     /// The places of the top labels. Which labels these are matters only where the sums across rows meet ties.
     #[inline(always)]
-    pub(crate) fn top_places(&self, scans: &Scans<F>) -> Places<F> {
+    pub(crate) fn top_places(&self, scans: &Scans<F>) -> Places<'static, F> {
         let mut label = [0; GROUP];
         let ties = self.is_transposed() && (0..GROUP).any(|i| scans.second[i] == scans.max[i]);
         if ties {
@@ -254,8 +262,7 @@ impl<'a, F: Float> Group<'a, F> {
                 label[i] = self.rows[i].iter().position(|&z| z == scans.max[i]).unwrap_or(0);
             }
         }
-        let before = [[F::NEG_INFINITY; FEW_BEFORE]; GROUP];
-        Places { label, logit: scans.max, rank: [1; GROUP], next: scans.second, before, ties }
+        Places { label, logit: scans.max, rank: [1; GROUP], next: scans.second, before: &[], ties }
     }
 
     /// [`label_masses`] of each row's label, put into `lanes`.
@@ -264,7 +271,7 @@ impl<'a, F: Float> Group<'a, F> {
         &self,
         kind: Sums,
         scans: &Scans<F>,
-        places: &Places<F>,
+        places: &Places<'_, F>,
         sharpness: &SharpnessLanes<F>,
         lanes: &mut MassLanes<GROUP>,
     ) {
@@ -310,7 +317,7 @@ impl<'a, F: Float> Group<'a, F> {
         &self,
         kind: Sums,
         scans: &Scans<F>,
-        places: &Places<F>,
+        places: &Places<'_, F>,
         shift: &[F; GROUP],
         scale: &[F; GROUP],
     ) -> ([f64; GROUP], [f64; GROUP]) {
@@ -368,7 +375,7 @@ impl<'a, F: Float> Group<'a, F> {
     fn split(
         &self,
         scans: &Scans<F>,
-        places: &Places<F>,
+        places: &Places<'_, F>,
         shift: &[F; GROUP],
         depths: &[Depths<F>; GROUP],
     ) -> (Lanes<GROUP>, Lanes<GROUP>) {
@@ -464,7 +471,8 @@ mod tests {
             let wanted = picks[i] % k;
             if rows[i][wanted] > F::NEG_INFINITY { wanted } else { k - 1 }
         });
-        let places = group.places(&scans, label);
+        let mut before = Vec::new();
+        let places = group.places(&scans, label, &mut before);
         let sharpness = SharpnessLanes::<F>::new(&[1.0 / beta; GROUP], 1.0);
         let masses = [Sums::Split, Sums::Others].map(|kind| {
             let mut masses = MassLanes::EMPTY;
