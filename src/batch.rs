@@ -251,15 +251,26 @@ fn label_scores_rows<F: Float, R: Rows<F>>(
 ) -> Result<(), Error> {
     let LabelRequest { labels, candidates, scale, randomness } = request;
     let start = range.start;
-    let (mut scratch, mut columns) = (Vec::new(), Vec::new());
+    let (mut scratch, mut columns, mut before) = (Vec::new(), Vec::new(), Vec::new());
     for (first, count) in groups(rows, range) {
         let label = checked_labels(rows, first, &labels[first..first + count])?;
         let ahead = rows.ahead(first + count);
         let group = Group::new(rows.group(first, count, &mut scratch)?, count, ahead, &mut columns);
         let position = |i| rows.position(first + i);
-        group_label_scores(&group, first, position, label, candidates, *scale, randomness, |c, scores| {
-            out[c][first - start..][..scores.len()].copy_from_slice(scores);
-        })?;
+        let before = &mut before;
+        group_label_scores(
+            &group,
+            first,
+            position,
+            label,
+            candidates,
+            *scale,
+            randomness,
+            before,
+            |c, scores| {
+                out[c][first - start..][..scores.len()].copy_from_slice(scores);
+            },
+        )?;
     }
     Ok(())
 }

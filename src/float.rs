@@ -57,6 +57,8 @@ pub trait Float:
     fn from_f64(value: f64) -> Self;
     /// Nearest value of this type; exact.
     fn from_f32(value: f32) -> Self;
+    /// The row as float64, if that is the type.
+    fn as_f64(row: &[Self]) -> Option<&[f64]>;
     /// The row as float32, if that is the type.
     fn as_f32(row: &[Self]) -> Option<&[f32]>;
     /// The same of rows that are written.
@@ -127,9 +129,9 @@ pub trait Float:
 
 // Adding a value in [0, 1] to 3.0 rounds it to a multiple of 2^-51 and leaves the multiple in the
 // low bits of the sum's bit pattern: integer sums of patterns are exact sums of multiples.
-const ANCHOR: f64 = 3.0;
+pub(crate) const ANCHOR: f64 = 3.0;
 // What the first rounding leaves, at most 2^-52, is rounded to a multiple of 2^-99 the same way.
-const LOW_ANCHOR: f64 = 1.5 / (1_u64 << 47) as f64;
+pub(crate) const LOW_ANCHOR: f64 = 1.5 / (1_u64 << 47) as f64;
 const QUANTUM_HIGH: f64 = 1.0 / (1_u64 << 51) as f64;
 const LOW_BITS: u32 = 48;
 
@@ -138,8 +140,27 @@ const LOW_BITS: u32 = 48;
 #[allow(clippy::approx_constant, reason = "a minimax coefficient near ln 2, not ln 2")]
 pub(crate) const EXP2_F32: [f32; 6] =
     [1.326_951_5e-3, 9.671_29e-3, 5.550_711e-2, 0.240_222_47, 0.693_147, 1.0];
+/// The same in float64; relative error 1.8e-17.
+#[allow(clippy::approx_constant, reason = "a minimax coefficient near ln 2, not ln 2")]
+#[allow(clippy::excessive_precision, reason = "coefficients as computed; the last digit rounds")]
+pub(crate) const EXP2_F64: [f64; 12] = [
+    4.078_071_929_588_336_7e-10,
+    7.072_570_412_814_423_5e-9,
+    1.018_064_765_923_413_9e-7,
+    1.321_544_267_532_982_2e-6,
+    1.525_272_738_519_386_8e-5,
+    1.540_353_044_157_213_03e-4,
+    1.333_355_815_343_996_5e-3,
+    9.618_129_107_607_002e-3,
+    5.550_410_866_479_039_4e-2,
+    0.240_226_506_959_100_98,
+    0.693_147_180_559_945_7,
+    1.0,
+];
 /// 1.5 * 2^23: the low bits of a sum with it are the whole part of the other number, rounded.
 pub(crate) const ROUND_F32: f32 = 12_582_912.0;
+/// 1.5 * 2^52.
+pub(crate) const ROUND_F64: f64 = 6_755_399_441_055_744.0;
 
 impl Float for f32 {
     const ZERO: Self = 0.0;
@@ -166,6 +187,11 @@ impl Float for f32 {
     #[inline(always)]
     fn as_f32(row: &[Self]) -> Option<&[f32]> {
         Some(row)
+    }
+
+    #[inline(always)]
+    fn as_f64(_row: &[Self]) -> Option<&[f64]> {
+        None
     }
 
     #[inline(always)]
@@ -317,6 +343,11 @@ impl Float for f64 {
     }
 
     #[inline(always)]
+    fn as_f64(row: &[Self]) -> Option<&[f64]> {
+        Some(row)
+    }
+
+    #[inline(always)]
     fn as_f32_mut(_rows: &mut [Self]) -> Option<&mut [f32]> {
         None
     }
@@ -369,26 +400,15 @@ impl Float for f64 {
         (key as u32, f64::from_bits(if bits >> 63 == 1 { bits & !(1 << 63) } else { !bits }))
     }
 
-    // Relative error of the polynomial: 1.8e-17.
-    #[allow(clippy::approx_constant, reason = "a minimax coefficient near ln 2, not ln 2")]
-    #[allow(clippy::excessive_precision, reason = "coefficients as computed; the last digit rounds")]
     #[inline(always)]
     fn exp2(depth: Self, scale: Self) -> Self {
-        const ROUND: f64 = 6_755_399_441_055_744.0; // 1.5 * 2^52
-        let shifted = (-depth).mul_add(scale, ROUND);
-        let f = (-depth).mul_add(scale, -(shifted - ROUND));
-        let p = 4.078_071_929_588_336_7e-10_f64;
-        let p = p.mul_add(f, 7.072_570_412_814_423_5e-9);
-        let p = p.mul_add(f, 1.018_064_765_923_413_9e-7);
-        let p = p.mul_add(f, 1.321_544_267_532_982_2e-6);
-        let p = p.mul_add(f, 1.525_272_738_519_386_8e-5);
-        let p = p.mul_add(f, 1.540_353_044_157_213_03e-4);
-        let p = p.mul_add(f, 1.333_355_815_343_996_5e-3);
-        let p = p.mul_add(f, 9.618_129_107_607_002e-3);
-        let p = p.mul_add(f, 5.550_410_866_479_039_4e-2);
-        let p = p.mul_add(f, 0.240_226_506_959_100_98);
-        let p = p.mul_add(f, 0.693_147_180_559_945_7);
-        let p = p.mul_add(f, 1.0);
+        let shifted = (-depth).mul_add(scale, ROUND_F64);
+        let f = (-depth).mul_add(scale, -(shifted - ROUND_F64));
+        let [first, rest @ ..] = EXP2_F64;
+        let mut p = first;
+        for c in rest {
+            p = p.mul_add(f, c);
+        }
         f64::from_bits(p.to_bits().wrapping_add(shifted.to_bits() << 52))
     }
 

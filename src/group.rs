@@ -9,7 +9,9 @@
 
 use crate::float::Float;
 use crate::group_scans::Scans;
-use crate::masses::{Place, SharpnessLanes, Sums, label_masses, place_in};
+use crate::masses::{
+    FEW_BEFORE, Place, SharpnessLanes, Sums, label_masses, logits_before, masses_after_few, place_in,
+};
 use crate::rows::{Column, GROUP};
 use crate::score::MassLanes;
 #[cfg(target_arch = "x86_64")]
@@ -29,11 +31,13 @@ pub(crate) struct Group<'a, F> {
 /// [`Place`] of each row's label.
 #[derive(Debug)]
 #[repr(align(64))]
-pub(crate) struct Places<F> {
+pub(crate) struct Places<'b, F> {
     label: [usize; GROUP],
     pub(crate) logit: [F; GROUP],
     pub(crate) rank: [usize; GROUP],
     next: [F; GROUP],
+    /// The logits of the labels before it, where labels are many and these few; else it may be empty.
+    before: &'b [[F; FEW_BEFORE]],
     /// Whether another label may have a label's logit.
     ties: bool,
 }
@@ -66,21 +70,33 @@ impl<'a, F: Float> Group<'a, F> {
         self.is_transposed().then_some(self.columns)
     }
 
-    /// [`place_in`] of each row's label.
+    /// [`place_in`] of each row's label; `before` is working space.
     #[inline(always)]
-    pub(crate) fn places(&self, scans: &Scans<F>, label: [usize; GROUP]) -> Places<F> {
+    pub(crate) fn places<'b>(
+        &self,
+        scans: &Scans<F>,
+        label: [usize; GROUP],
+        before: &'b mut Vec<[F; FEW_BEFORE]>,
+    ) -> Places<'b, F> {
         let mut places = Places {
             label,
             logit: each_lane!([F::ZERO; GROUP], |i| self.rows[i][label[i]]),
             rank: [1; GROUP],
             next: [F::NEG_INFINITY; GROUP],
+            before: &[],
             ties: true,
         };
         if !self.is_transposed() {
+            // What is there from the last group is written over, or not looked at.
+            before.resize(GROUP, [F::NEG_INFINITY; FEW_BEFORE]);
             for i in 0..self.count {
                 let Place { rank, next, .. } = place_in(self.rows[i], label[i], &scans.scan(i));
                 (places.rank[i], places.next[i]) = (rank, next);
+                if rank > 1 {
+                    logits_before(self.rows[i], label[i], rank, &mut before[i]);
+                }
             }
+            places.before = before;
             return places;
         }
         #[cfg(target_arch = "x86_64")]
@@ -108,7 +124,7 @@ impl<'a, F: Float> Group<'a, F> {
 
     /// The places of the top labels. Which labels these are matters only where the sums across rows meet ties.
     #[inline(always)]
-    pub(crate) fn top_places(&self, scans: &Scans<F>) -> Places<F> {
+    pub(crate) fn top_places(&self, scans: &Scans<F>) -> Places<'static, F> {
         let mut label = [0; GROUP];
         let ties = self.is_transposed() && (0..GROUP).any(|i| scans.second[i] == scans.max[i]);
         if ties {
@@ -116,7 +132,7 @@ impl<'a, F: Float> Group<'a, F> {
                 label[i] = self.rows[i].iter().position(|&z| z == scans.max[i]).unwrap_or(0);
             }
         }
-        Places { label, logit: scans.max, rank: [1; GROUP], next: scans.second, ties }
+        Places { label, logit: scans.max, rank: [1; GROUP], next: scans.second, before: &[], ties }
     }
 
     /// [`label_masses`] of each row's label, put into `lanes`.
@@ -125,7 +141,7 @@ impl<'a, F: Float> Group<'a, F> {
         &self,
         kind: Sums,
         scans: &Scans<F>,
-        places: &Places<F>,
+        places: &Places<'_, F>,
         sharpness: &SharpnessLanes<F>,
         lanes: &mut MassLanes<GROUP>,
     ) {
@@ -138,7 +154,12 @@ impl<'a, F: Float> Group<'a, F> {
             for i in 0..self.count {
                 let place = Place { logit: places.logit[i], rank: places.rank[i], next: places.next[i] };
                 let (row, label) = (self.rows[i], places.label[i]);
-                let masses = label_masses(kind, row, &scans.scan(i), label, &place, &sharpness.get(i));
+                let (scan, sharpness) = (scans.scan(i), sharpness.get(i));
+                let masses = if kind == Sums::Split && (2..=FEW_BEFORE + 1).contains(&place.rank) {
+                    masses_after_few(row, &scan, &places.before[i], &place, &sharpness)
+                } else {
+                    label_masses(kind, row, &scan, label, &place, &sharpness)
+                };
                 lanes.above[i] = masses.above;
                 lanes.below[i] = masses.below;
                 lanes.shift_distance[i] = masses.shift_distance;
@@ -166,7 +187,7 @@ impl<'a, F: Float> Group<'a, F> {
         &self,
         kind: Sums,
         scans: &Scans<F>,
-        places: &Places<F>,
+        places: &Places<'_, F>,
         shift: &[F; GROUP],
         scale: &[F; GROUP],
     ) -> ([f64; GROUP], [f64; GROUP]) {
@@ -224,7 +245,7 @@ impl<'a, F: Float> Group<'a, F> {
     fn split(
         &self,
         scans: &Scans<F>,
-        places: &Places<F>,
+        places: &Places<'_, F>,
         shift: &[F; GROUP],
         depths: &[Depths<F>; GROUP],
     ) -> (Lanes<GROUP>, Lanes<GROUP>) {
@@ -320,7 +341,8 @@ mod tests {
             let wanted = picks[i] % k;
             if rows[i][wanted] > F::NEG_INFINITY { wanted } else { k - 1 }
         });
-        let places = group.places(&scans, label);
+        let mut before = Vec::new();
+        let places = group.places(&scans, label, &mut before);
         let sharpness = SharpnessLanes::<F>::new(&[1.0 / beta; GROUP], 1.0);
         let masses = [Sums::Split, Sums::Others].map(|kind| {
             let mut masses = MassLanes::EMPTY;
@@ -369,6 +391,28 @@ mod tests {
             for row in &mut data {
                 row.push(0.25);
             }
+            check(&data, log_beta.exp2(), &picks);
+            let narrow: Vec<Vec<f32>> =
+                data.iter().map(|row| row.iter().map(|&z| z as f32).collect()).collect();
+            check(&narrow, log_beta.exp2(), &picks);
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 1 } else { 64 }))]
+        /// Summed along the row; labels near the top, which have few before them, and any others.
+        #[test]
+        fn groups_of_long_rows_equal_rows(
+            mut row in prop::collection::vec(logit(), MOST_SIDE_BY_SIDE + 1..300),
+            log_beta in -12.0_f64..20.0,
+            picks in prop::collection::vec(0_usize..1000, GROUP),
+        ) {
+            row.push(0.25);
+            let mut ranked: Vec<usize> = (0..row.len()).collect();
+            ranked.sort_by(|&a, &b| row[b].total_cmp(&row[a]));
+            let picks: Vec<usize> =
+                picks.iter().enumerate().map(|(i, &pick)| if i < 20 { ranked[i] } else { pick }).collect();
+            let data = vec![row; GROUP];
             check(&data, log_beta.exp2(), &picks);
             let narrow: Vec<Vec<f32>> =
                 data.iter().map(|row| row.iter().map(|&z| z as f32).collect()).collect();

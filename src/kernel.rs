@@ -8,7 +8,9 @@ use crate::error::Error;
 use crate::float::Float;
 use crate::group::Group;
 use crate::group_scans::Scans;
-use crate::masses::{Census, Sharpness, SharpnessLanes, Sums, label_masses, place_in, top_masses};
+use crate::masses::{
+    Census, FEW_BEFORE, Sharpness, SharpnessLanes, Sums, label_masses, place_in, top_masses,
+};
 use crate::order::Order;
 use crate::row::{Scan, entropy};
 use crate::rows::GROUP;
@@ -67,7 +69,8 @@ fn sums_key(candidate: &Scoring) -> SumsKey {
 }
 
 /// Scores of the labels of a group of rows, given to `each` candidate by candidate.
-/// `first` is the group's first row, by which U is found; `position` names a row of the group.
+/// `first` is the group's first row, by which U is found; `position` names a row of the group; `before` is
+/// working space.
 #[allow(clippy::too_many_arguments, reason = "a kernel: everything it reads, named")]
 #[inline(always)]
 pub(crate) fn group_label_scores<F: Float>(
@@ -78,12 +81,13 @@ pub(crate) fn group_label_scores<F: Float>(
     candidates: &Candidates<'_>,
     scale: Scale,
     randomness: &Randomness<'_>,
+    before: &mut Vec<[F; FEW_BEFORE]>,
     mut each: impl FnMut(usize, &[f64]),
 ) -> Result<(), Error> {
     let n_labels = group.rows[0].len();
     let scans = group.scan(candidates.entropy, position)?;
     let entropies = if candidates.entropy { scans.entropies() } else { [0.0; GROUP] };
-    let places = group.places(&scans, label);
+    let places = group.places(&scans, label, before);
     let u = randomness.score_uniforms(first, group.count, &scans.words())?;
     let mut shared: Option<SumsKey> = None;
     let mut masses = MassLanes::EMPTY;

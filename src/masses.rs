@@ -176,6 +176,77 @@ pub(crate) fn place_in<F: Float>(row: &[F], label: usize, scan: &Scan<F>) -> Pla
     place(row, label)
 }
 
+/// Labels before a label that are remembered at most: a vector of them.
+pub(crate) const FEW_BEFORE: usize = 16;
+
+instances! {
+    /// The logits that rank before a label of this rank, if they are few; `-inf` in the other places.
+    pub(crate) fn logits_before<F: Float>(row: &[F], label: usize, rank: usize, found: &mut [F; FEW_BEFORE]) = collect_before::<F>;
+}
+
+#[inline(always)]
+fn collect_before<F: Float>(row: &[F], label: usize, rank: usize, found: &mut [F; FEW_BEFORE]) {
+    *found = [F::NEG_INFINITY; FEW_BEFORE];
+    if rank - 1 > FEW_BEFORE {
+        return;
+    }
+    let (y, mut count) = (row[label], 0);
+    let (parts, last) = row.as_chunks::<LANES>();
+    for (start, part) in (0..).step_by(LANES).zip(parts) {
+        // Few parts have one: the others are passed over by one comparison of vectors.
+        let mut any = false;
+        for lane in 0..LANES {
+            any |= part[lane] >= y;
+        }
+        if any {
+            count = append_before(part, start, y, label, count, found);
+            if count + 1 >= rank {
+                return;
+            }
+        }
+    }
+    append_before(last, parts.len() * LANES, y, label, count, found);
+}
+
+/// Appends the logits of a part of a row, from label `start` on, that rank before the label; returns how many
+/// there are then.
+#[inline(always)]
+fn append_before<F: Float>(
+    part: &[F],
+    start: usize,
+    y: F,
+    label: usize,
+    mut count: usize,
+    found: &mut [F; FEW_BEFORE],
+) -> usize {
+    for (k, &z) in (start..).zip(part) {
+        // No more than there is room for, even if another thread writes to the row meanwhile.
+        if count < FEW_BEFORE && (z > y || (z == y && k < label)) {
+            found[count] = z;
+            count += 1;
+        }
+    }
+    count
+}
+
+/// [`label_masses`] in the form [`Sums::Split`] of a label with few before it, which are given. Sums are exact:
+/// all labels are summed relative to the shift, and these and the label itself taken out again. That costs
+/// half as much as to part the labels as they are summed.
+#[inline(always)]
+pub(crate) fn masses_after_few<F: Float>(
+    row: &[F],
+    scan: &Scan<F>,
+    before: &[F; FEW_BEFORE],
+    place: &Place<F>,
+    sharpness: &Sharpness<F>,
+) -> Masses {
+    let (max, y, scale) = (scan.max, place.logit, sharpness.scale);
+    let shift = sharpness.shift_or(place.next, max, y);
+    let above = sum_terms(before, max, scale);
+    let below = sum_but_one(row, y, shift, scale) - sum_terms(before, shift, scale);
+    masses::<F>(max, y, place.rank, above, below, shift, sharpness)
+}
+
 /// Masses of one label in one pass over the others.
 #[inline(always)]
 pub(crate) fn label_masses<F: Float>(

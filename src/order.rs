@@ -122,7 +122,7 @@ impl<F: Float> MassesByRank<'_, F> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::masses::{label_masses, place};
+    use crate::masses::{FEW_BEFORE, label_masses, logits_before, masses_after_few, place};
     use crate::row::Scan;
     use proptest::prelude::*;
 
@@ -142,6 +142,12 @@ mod tests {
                 assert_eq!(place.rank, seen);
                 let one = label_masses(kind, row, &scan, label, &place, &sharpness);
                 assert_eq!(format!("{one:?}"), format!("{all:?}"), "label {label}");
+                if kind == Sums::Split && (2..=FEW_BEFORE + 1).contains(&seen) {
+                    let mut before = [F::ZERO; FEW_BEFORE];
+                    logits_before(row, label, seen, &mut before);
+                    let few = masses_after_few(row, &scan, &before, &place, &sharpness);
+                    assert_eq!(format!("{one:?}"), format!("{few:?}"), "label {label}");
+                }
             }
             assert_eq!(seen, row.iter().filter(|z| **z > F::NEG_INFINITY).count());
         }

@@ -70,6 +70,12 @@ fn read<F: Float>(row: &[F]) -> (Scan<F>, bool) {
     {
         return (Scan { max: F::from_f32(max), second: F::from_f32(second), bits }, poisoned);
     }
+    #[cfg(target_arch = "x86_64")]
+    if let Some(wide) = F::as_f64(row)
+        && let Some((max, second, bits, poisoned)) = crate::simd::x86_64::scan_double(wide)
+    {
+        return (Scan { max: F::from_f64(max), second: F::from_f64(second), bits }, poisoned);
+    }
     read_plain(row)
 }
 

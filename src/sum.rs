@@ -39,8 +39,8 @@ const BLOCK: usize = LANES * TERMS_PER_LANE;
 /// Integer sums in lanes.
 #[derive(Clone, Copy)]
 pub(crate) struct Lanes<const N: usize = LANES> {
-    high: [u64; N],
-    low: [u64; N],
+    pub(crate) high: [u64; N],
+    pub(crate) low: [u64; N],
 }
 
 impl<const N: usize> Lanes<N> {
@@ -164,8 +164,8 @@ pub(crate) fn quanta<F: Float>(z: F, shift: F, scale: F) -> i128 {
     F::collect(F::words(term(z, shift, scale)))
 }
 
-// The sums below go to the vectors of `simd` in float32, where the machine has them. Otherwise, and in
-// float64, they are these plain loops, functions of their own in each instruction set: inlined into a
+// The sums below go to the vectors of `simd`, where the machine has them; in float64 a row is parted by the
+// plain loop. Otherwise they are these plain loops, functions of their own in each instruction set: inlined into a
 // larger kernel they would compete for its registers.
 
 /// `$call` of the vector form, if there is one for this row.
@@ -184,6 +184,12 @@ macro_rules! by_vectors {
 #[inline(always)]
 pub(crate) fn sum_terms<F: Float>(row: &[F], shift: F, scale: F) -> i128 {
     by_vectors!(row, sum_terms(shift, scale) => |sum| sum);
+    #[cfg(target_arch = "x86_64")]
+    if let Some(wide) = F::as_f64(row)
+        && let Some(sum) = crate::simd::x86_64::sum_double_terms(wide, shift.to_f64(), scale.to_f64())
+    {
+        return sum;
+    }
     sum_terms_plain(row, shift, scale)
 }
 
@@ -238,6 +244,12 @@ pub(crate) fn unit_sums<F: Float>(row: &[F], shift: F, ahead: &[F]) -> (f64, f64
     #[cfg(target_arch = "x86_64")]
     if let (Some(narrow), Some(ahead)) = (F::as_f32(row), F::as_f32(ahead))
         && let Some(sums) = crate::simd::x86_64::unit_sums(narrow, shift.to_f64() as f32, ahead)
+    {
+        return sums;
+    }
+    #[cfg(target_arch = "x86_64")]
+    if let (Some(wide), Some(ahead)) = (F::as_f64(row), F::as_f64(ahead))
+        && let Some(sums) = crate::simd::x86_64::double_unit_sums(wide, shift.to_f64(), ahead)
     {
         return sums;
     }

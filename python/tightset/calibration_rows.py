@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,8 +18,7 @@ from tightset.scores import Scoring
 _ELEMENTS_A_CALL = 2 * 10**9
 
 
-@dataclass(frozen=True, slots=True)
-class SetCounts:
+class SetCounts(NamedTuple):
     """Counts over rows, one entry for each candidate and level."""
 
     pairs_at_lo: NDArray[np.int64]
@@ -102,7 +101,7 @@ class Parting:
             yield cell, np.ascontiguousarray(ordered[:, start:end])
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class CalibrationRows:
     """Calibration rows, and how they are read.
 

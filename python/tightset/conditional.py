@@ -8,8 +8,7 @@ Whatever shapes the cells or selects among candidates is read off other rows (a 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,8 +28,7 @@ from tightset.thresholds import calibrated, candidates_in_use, warn_of_infinite_
 Groups: TypeAlias = tuple[list[int] | list[str], NDArray[np.int64]]
 
 
-@dataclass(frozen=True, slots=True)
-class Conditional:
+class Conditional(NamedTuple):
     """The outcome for one level: rows that calibrate, shares of delta, and what the selection saw."""
 
     condition: Condition
@@ -39,8 +37,7 @@ class Conditional:
     curve: SelectionCurve | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(NamedTuple):
     """What is asked of every cell alike."""
 
     recipe: Recipe
@@ -137,7 +134,7 @@ def by_labels(plan: Plan, kind: Kind, *, stacklevel: int) -> list[Conditional]:
         pooled = None
         if plan.is_pooled:
             # What was chosen on held-out rows stays; otherwise all rows choose again.
-            at_level = replace(plan, alphas=[alpha])
+            at_level = plan._replace(alphas=[alpha])
             chosen = None if held_out is None else [Choice(choice.scorings, None)]
             (pooled,) = _pooled(at_level, calibrating, parting.n_cells + 1, chosen)
         elif (parting.cell_of == parting.n_cells).any():

@@ -10,7 +10,7 @@ two scores around its rank and how many pairs of a row and a label score below a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,8 +20,7 @@ from tightset.calibration_rows import CalibrationRows, Parting, Rows
 from tightset.scores import Scoring
 
 
-@dataclass(frozen=True, slots=True)
-class Bracketed:
+class Bracketed(NamedTuple):
     """What prediction needs of one of several candidates.
 
     Attributes
@@ -42,8 +41,7 @@ class Bracketed:
     weight: int
 
 
-@dataclass(frozen=True, slots=True)
-class Selected:
+class Selected(NamedTuple):
     """The outcome for one level; brackets are left out where one candidate survives."""
 
     sizes: NDArray[np.float64]
@@ -138,8 +136,7 @@ def _brackets(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class SelectedInCell:
+class SelectedInCell(NamedTuple):
     """The outcome for one cell of labels; brackets are left out where one candidate survives."""
 
     survivors: tuple[int, ...]

@@ -19,8 +19,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -35,8 +34,7 @@ from tightset.selection_curve import SelectionCurve
 from tightset.warning_kinds import SmallCalibrationWarning
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(NamedTuple):
     """What calibrates: the candidates in use, on which rows (None for all), and what the selection saw.
 
     Several candidates come with their brackets; see `tightset.modsel`. `union` is the number of candidates

@@ -4,11 +4,10 @@
 #[allow(clippy::wildcard_imports, reason = "some fifty instructions, all in this file")]
 use std::arch::x86_64::*;
 
-use super::vector::Vector;
+use super::avx2_double::Avx2Double;
+use super::vector::{QUANTA, UPPER_BITS, Vector};
 use super::x86_64::total;
-
-/// Adding this rounds a value in `[0, 1]` to a multiple of 2^-51; see [`Float::accumulate`].
-const ANCHOR: f64 = 3.0;
+use crate::float::ANCHOR;
 
 #[derive(Clone, Copy)]
 pub(super) struct Avx2(__m256);
@@ -44,8 +43,11 @@ static COMPRESSED: Compressed = {
 };
 
 impl Vector for Avx2 {
+    type Double = Avx2Double;
     type Mask = __m256;
     type Sums = [__m256i; 2];
+    /// Upper, lower, and the lower ones settled.
+    type Parts = [__m256i; 4];
     type Wide = [__m256d; 2];
     type Counts = __m256i;
     const LANES: usize = 8;
@@ -211,6 +213,49 @@ impl Vector for Avx2 {
             let anchors = _mm256_set1_epi64x(anchors as i64);
             _mm256_storeu_si256(to.cast(), _mm256_sub_epi64(low, anchors));
             _mm256_storeu_si256(to.add(4).cast(), _mm256_sub_epi64(high, anchors));
+        }
+    }
+    #[inline(always)]
+    unsafe fn no_parts() -> Self::Parts {
+        // SAFETY: see splat.
+        unsafe { [_mm256_setzero_si256(); 4] }
+    }
+    #[inline(always)]
+    unsafe fn add_parts(self, [upper, lower, first, second]: Self::Parts) -> Self::Parts {
+        // SAFETY: see splat.
+        unsafe {
+            let anchor = _mm256_set1_ps(QUANTA);
+            let anchored = _mm256_add_ps(self.0, anchor);
+            let rest = _mm256_sub_ps(self.0, _mm256_sub_ps(anchored, anchor));
+            let upper = _mm256_add_epi32(upper, _mm256_castps_si256(anchored));
+            [upper, _mm256_add_epi32(lower, _mm256_cvtps_epi32(rest)), first, second]
+        }
+    }
+    #[inline(always)]
+    unsafe fn settle([upper, lower, first, second]: Self::Parts) -> Self::Parts {
+        // SAFETY: see splat.
+        unsafe {
+            [
+                upper,
+                _mm256_setzero_si256(),
+                _mm256_add_epi64(first, _mm256_cvtepi32_epi64(_mm256_castsi256_si128(lower))),
+                _mm256_add_epi64(second, _mm256_cvtepi32_epi64(_mm256_extracti128_si256::<1>(lower))),
+            ]
+        }
+    }
+    #[inline(always)]
+    unsafe fn total_of_parts([upper, _, first, second]: Self::Parts, taken: usize) -> i128 {
+        // SAFETY: as many bytes of plain integers on both sides; see splat.
+        unsafe {
+            let anchors = QUANTA.to_bits().wrapping_mul(taken as u32);
+            let upper = _mm256_sub_epi32(upper, _mm256_set1_epi32(anchors as i32));
+            let (low, high) = (_mm256_castsi256_si128(upper), _mm256_extracti128_si256::<1>(upper));
+            let upper = _mm256_add_epi64(_mm256_cvtepu32_epi64(low), _mm256_cvtepu32_epi64(high));
+            let lower = _mm256_add_epi64(first, second);
+            let sum = _mm256_add_epi64(_mm256_slli_epi64::<{ UPPER_BITS as i32 }>(upper), lower);
+            // Fewer than 2^12 terms: the sum of all lanes fits 64 bits.
+            let lanes: [u64; 4] = std::mem::transmute(sum);
+            i128::from(lanes.into_iter().fold(0, u64::wrapping_add))
         }
     }
     #[inline(always)]

@@ -4,7 +4,8 @@
 #[allow(clippy::wildcard_imports, reason = "some fifty instructions, all in this file")]
 use std::arch::x86_64::*;
 
-use super::vector::Vector;
+use super::avx512_double::Avx512Double;
+use super::vector::{QUANTA, UPPER_BITS, Vector};
 use super::x86_64::total;
 
 #[derive(Clone, Copy)]
@@ -16,8 +17,11 @@ fn first_lanes(count: usize) -> __mmask16 {
 }
 
 impl Vector for Avx512 {
+    type Double = Avx512Double;
     type Mask = __mmask16;
     type Sums = [__m512i; 2];
+    /// Upper, lower, and the lower ones settled.
+    type Parts = [__m512i; 4];
     type Wide = [__m512d; 2];
     type Counts = __m512i;
     const LANES: usize = 16;
@@ -177,6 +181,48 @@ impl Vector for Avx512 {
         unsafe {
             _mm512_storeu_si512(to.cast(), low);
             _mm512_storeu_si512(to.add(8).cast(), high);
+        }
+    }
+    #[inline(always)]
+    unsafe fn no_parts() -> Self::Parts {
+        // SAFETY: see splat.
+        unsafe { [_mm512_setzero_si512(); 4] }
+    }
+    #[inline(always)]
+    unsafe fn add_parts(self, [upper, lower, first, second]: Self::Parts) -> Self::Parts {
+        // SAFETY: see splat.
+        unsafe {
+            let anchor = _mm512_set1_ps(QUANTA);
+            let anchored = _mm512_add_ps(self.0, anchor);
+            let rest = _mm512_sub_ps(self.0, _mm512_sub_ps(anchored, anchor));
+            let upper = _mm512_add_epi32(upper, _mm512_castps_si512(anchored));
+            [upper, _mm512_add_epi32(lower, _mm512_cvtps_epi32(rest)), first, second]
+        }
+    }
+    #[inline(always)]
+    unsafe fn settle([upper, lower, first, second]: Self::Parts) -> Self::Parts {
+        // SAFETY: see splat.
+        unsafe {
+            [
+                upper,
+                _mm512_setzero_si512(),
+                _mm512_add_epi64(first, _mm512_cvtepi32_epi64(_mm512_castsi512_si256(lower))),
+                _mm512_add_epi64(second, _mm512_cvtepi32_epi64(_mm512_extracti64x4_epi64::<1>(lower))),
+            ]
+        }
+    }
+    #[inline(always)]
+    unsafe fn total_of_parts([upper, _, first, second]: Self::Parts, taken: usize) -> i128 {
+        // SAFETY: see splat.
+        unsafe {
+            let anchors = QUANTA.to_bits().wrapping_mul(taken as u32);
+            let upper = _mm512_sub_epi32(upper, _mm512_set1_epi32(anchors as i32));
+            let (low, high) = (_mm512_castsi512_si256(upper), _mm512_extracti64x4_epi64::<1>(upper));
+            let upper = _mm512_add_epi64(_mm512_cvtepu32_epi64(low), _mm512_cvtepu32_epi64(high));
+            let lower = _mm512_add_epi64(first, second);
+            let sum = _mm512_add_epi64(_mm512_slli_epi64::<UPPER_BITS>(upper), lower);
+            // Fewer than 2^13 terms: the sum of all lanes fits 64 bits.
+            i128::from(_mm512_reduce_add_epi64(sum) as u64)
         }
     }
     #[inline(always)]

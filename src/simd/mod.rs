@@ -3,16 +3,22 @@
 //! Row kernels are `#[inline(always)]` functions over fixed lanes. [`instances!`] compiles such a body
 //! for the baseline, for AVX2 with FMA and for AVX-512, and picks at run time. Rust does not reorder
 //! or contract floating-point operations, every multiply-add is written out and sums are exact, so the
-//! instances differ in speed alone. The innermost float32 sums are written out over vectors (`vector.rs`,
+//! instances differ in speed alone. The innermost sums are written out over vectors (`vector.rs`, `double.rs`,
 //! `x86_64.rs`), with the plain form beside them in [`crate::sum`]. `TIGHTSET_SIMD` forces one of them, for tests: `scalar`, `avx2` or
 //! `avx512`.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
 #[cfg(target_arch = "x86_64")]
+mod avx2_double;
+#[cfg(target_arch = "x86_64")]
 mod avx512;
 #[cfg(target_arch = "x86_64")]
+mod avx512_double;
+#[cfg(target_arch = "x86_64")]
 mod columns;
+#[cfg(target_arch = "x86_64")]
+mod double;
 #[cfg(target_arch = "x86_64")]
 mod nucleus;
 #[cfg(target_arch = "x86_64")]

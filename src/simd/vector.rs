@@ -6,6 +6,7 @@
 //! the one that the plain form names, on the same values, so the bits are the same.
 #![allow(unsafe_code, reason = "vector loads and instructions of detected features")]
 
+use super::double::Double;
 use crate::float::{EXP2_F32, Float, ROUND_F32};
 use crate::ranked_masses::FEW_TERMS;
 use crate::sum::{LANES, RUN, deepest, in_halves};
@@ -16,10 +17,14 @@ use crate::sum::{LANES, RUN, deepest, in_halves};
 /// The methods use the instruction set of the implementation: it must be available. They are inlined into
 /// functions compiled for it. Pointers must be good for `LANES` values; no alignment is asked for.
 pub(super) trait Vector: Copy {
+    /// The vector of float64 of the same instruction set.
+    type Double: Double;
     /// A choice for each lane.
     type Mask: Copy;
     /// Exact sums in 64-bit integers, one for each lane.
     type Sums: Copy;
+    /// The same in 32-bit parts; see [`sum_block`].
+    type Parts: Copy;
     /// Sums in float64, one for each lane.
     type Wide: Copy;
     /// Sums of 32-bit integers, one for each lane.
@@ -76,6 +81,13 @@ pub(super) trait Vector: Copy {
     unsafe fn total(sums: Self::Sums, taken: usize) -> i128;
     /// The words of each lane, each of which took `taken` values.
     unsafe fn store_sums(sums: Self::Sums, taken: usize, to: *mut u64);
+    unsafe fn no_parts() -> Self::Parts;
+    /// Adds terms in quanta to the parts.
+    unsafe fn add_parts(self, parts: Self::Parts) -> Self::Parts;
+    /// Empties the lower parts into wider ones.
+    unsafe fn settle(parts: Self::Parts) -> Self::Parts;
+    /// The sum of all lanes, settled, each of which took `taken` values, fewer than [`TERMS_PER_PART`].
+    unsafe fn total_of_parts(parts: Self::Parts, taken: usize) -> i128;
     unsafe fn no_wide() -> Self::Wide;
     unsafe fn widen(self, sums: Self::Wide) -> Self::Wide;
     unsafe fn store_wide(sums: Self::Wide, to: *mut f64);
@@ -155,6 +167,18 @@ impl Vectors<'_> {
     }
 }
 
+/// The unit of terms that are summed in parts: the quantum.
+pub(super) const QUANTA: f32 = (1_u64 << 51) as f32;
+/// Quanta in a unit of the upper parts.
+pub(super) const UPPER_BITS: u32 = 28;
+/// Terms of which an upper part, of at most 2^23 each, holds fewer.
+pub(super) const TERMS_PER_PART: usize = 512;
+/// Vectors whose terms are found together, while those of the vectors before are added up: a term takes long
+/// to find, and the processor does not look far enough ahead to fill the time by itself.
+const TOGETHER: usize = 4;
+/// Vectors after which lower parts are emptied; with [`TOGETHER`] a divisor, and at most 15.
+const SETTLED: usize = 12;
+
 /// `sum_terms`.
 ///
 /// # Safety
@@ -162,48 +186,79 @@ impl Vectors<'_> {
 #[inline(always)]
 pub(super) unsafe fn sum_terms<V: Vector>(row: &[f32], shift: f32, scale: f32) -> i128 {
     let mut total = 0;
-    for block in row.chunks(V::LANES * TERMS_PER_LANE) {
+    for block in row.chunks(V::LANES * (TERMS_PER_PART - 2 * TOGETHER)) {
         // SAFETY: as the caller vouches.
         total += unsafe {
             if deepest(scale) < SHALLOW {
-                sum_block::<V, true>(block, shift, scale)
+                sum_shallow::<V>(block, shift, scale)
             } else {
-                sum_block::<V, false>(block, shift, scale)
+                sum_block::<V>(block, shift, scale)
             }
         };
     }
     total
 }
 
-/// The sum over so few labels that no lane overflows. With `SKIP`, vectors that have nothing to add are passed
-/// over.
+/// The sum over so few labels that no part overflows.
+///
+/// A term of e quanta, up to 2^51, is rounded to a multiple of 2^28 by adding 2^51 to it, which leaves the
+/// multiple in the low bits of the sum's pattern, and what that leaves, at most 2^27 and a float32 again, is
+/// rounded to whole quanta. That is e rounded to whole quanta, since the multiple is even. Both parts are
+/// added up as integers of 32 bits: more operations than to convert e to 64 bits, but each on whole vectors,
+/// and none of them moves lanes. With terms found together that is 11 cycles for 16 labels on Zen 4, not 13.
 #[inline(always)]
-unsafe fn sum_block<V: Vector, const SKIP: bool>(block: &[f32], shift: f32, scale: f32) -> i128 {
+unsafe fn sum_block<V: Vector>(block: &[f32], shift: f32, scale: f32) -> i128 {
     let vectors = Vectors { row: block };
-    let (count, whole) = (vectors.count::<V>(), block.len() / V::LANES);
+    let (count, runs) = (vectors.count::<V>(), block.len() / V::LANES / SETTLED);
     // SAFETY: as the caller vouches; whole vectors lie inside the row.
     unsafe {
         let (shift, bottom, scale) = (V::splat(shift + 0.0), V::splat(deepest(scale)), V::splat(scale));
-        // Two chains of additions.
-        let (mut sums, mut taken) = ([V::no_sums(); 2], [0; 2]);
-        macro_rules! take {
-            ($z:expr, $chain:literal) => {
-                let d = depth($z, shift, bottom);
-                if !SKIP || V::count(bottom.greater(d)) > 0 {
-                    sums[$chain] = exp2(d, scale, V::UNIT).accumulate(sums[$chain]);
-                    taken[$chain] += 1;
+        let (mut parts, mut terms) = (V::no_parts(), [V::splat(0.0); TOGETHER]);
+        for run in 0..runs {
+            let from = block.as_ptr().add(run * SETTLED * V::LANES);
+            for step in 0..SETTLED / TOGETHER {
+                for term in terms {
+                    parts = term.add_parts(parts);
                 }
-            };
+                for (i, term) in terms.iter_mut().enumerate() {
+                    let z = V::load(from.add((step * TOGETHER + i) * V::LANES));
+                    *term = exp2(depth(z, shift, bottom), scale, QUANTA);
+                }
+            }
+            parts = V::settle(parts);
         }
-        let from = block.as_ptr();
-        for i in 0..whole / 2 {
-            take!(V::load(from.add(2 * i * V::LANES)), 0);
-            take!(V::load(from.add((2 * i + 1) * V::LANES)), 1);
+        for term in terms {
+            parts = term.add_parts(parts);
         }
-        for i in whole / 2 * 2..count {
-            take!(vectors.get::<V>(i), 0);
+        parts = V::settle(parts);
+        for i in runs * SETTLED..count {
+            parts = exp2(depth(vectors.get::<V>(i), shift, bottom), scale, QUANTA).add_parts(parts);
         }
-        V::total(sums[0], taken[0]) + V::total(sums[1], taken[1])
+        // The first terms of all, 0, were added too.
+        V::total_of_parts(V::settle(parts), count + TOGETHER)
+    }
+}
+
+/// The same where most vectors have nothing to add, and are passed over.
+#[inline(always)]
+unsafe fn sum_shallow<V: Vector>(block: &[f32], shift: f32, scale: f32) -> i128 {
+    let vectors = Vectors { row: block };
+    let count = vectors.count::<V>();
+    // SAFETY: as the caller vouches.
+    unsafe {
+        let (shift, bottom, scale) = (V::splat(shift + 0.0), V::splat(deepest(scale)), V::splat(scale));
+        let (mut parts, mut taken) = (V::no_parts(), 0);
+        for start in (0..count).step_by(SETTLED) {
+            for i in start..count.min(start + SETTLED) {
+                let d = depth(vectors.get::<V>(i), shift, bottom);
+                if V::count(bottom.greater(d)) > 0 {
+                    parts = exp2(d, scale, QUANTA).add_parts(parts);
+                    taken += 1;
+                }
+            }
+            parts = V::settle(parts);
+        }
+        V::total_of_parts(parts, taken)
     }
 }
 

@@ -4,7 +4,7 @@
 use super::avx2::Avx2;
 use super::avx512::Avx512;
 use super::columns::{self, Each, Scanned, Split};
-use super::{Level, level, nucleus, vector};
+use super::{Level, double, level, nucleus, vector};
 use crate::nucleus::{Candidates, Wanted};
 use crate::ranked_masses::FEW_TERMS;
 use crate::rows::{Column, GROUP};
@@ -62,6 +62,19 @@ dispatched! {
 dispatched! {
     /// The sums behind [`crate::sum::unit_sums`] of a float32 row.
     fn unit_sums(row: &[f32], shift: f32, ahead: &[f32]) -> (f64, f64) = vector::unit_sums;
+}
+
+dispatched! {
+    /// [`crate::sum::sum_terms`] of a float64 row.
+    fn sum_double_terms(row: &[f64], shift: f64, scale: f64) -> i128 = double::sum_terms;
+}
+dispatched! {
+    /// The sums behind [`crate::sum::unit_sums`] of a float64 row.
+    fn double_unit_sums(row: &[f64], shift: f64, ahead: &[f64]) -> (f64, f64) = double::unit_sums;
+}
+dispatched! {
+    /// What [`crate::row::Scan`] holds of a float64 row, and whether a value is not finite.
+    fn scan_double(row: &[f64]) -> (f64, f64, u32, bool) = double::scan;
 }
 
 dispatched! {
@@ -185,6 +198,54 @@ mod tests {
         }
     }
 
+    fn wide_logit() -> impl Strategy<Value = f64> {
+        prop_oneof![
+            8 => -40.0_f64..40.0,
+            2 => (-4_i16..4).prop_map(f64::from),
+            1 => logit().prop_map(f64::from),
+            1 => Just(-0.0),
+            1 => prop_oneof![Just(1e300), Just(-1e300), Just(1e-310)],
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn vectors_of_float64_equal_the_plain_form(
+            row in prop::collection::vec(wide_logit(), 0..300),
+            shift in prop_oneof![-5.0_f64..40.0, Just(0.0), Just(-0.0)],
+            scale in prop_oneof![0.01_f64..100.0, Just(f64::SMALLEST_SCALE), Just(f64::MAX)],
+        ) {
+            let (scan, poisoned) = row::read_plain::<f64>(&row);
+            for_each_vector!(V => {
+                // SAFETY: the vector is available, as just asked.
+                unsafe {
+                    let sum = double::sum_terms::<V>(&row, shift, scale);
+                    assert_eq!(sum, sum::sum_terms_body(&row, shift, scale));
+                    assert_eq!(double::unit_sums::<V>(&row, shift, &row), sum::unit_sums_plain::<f64>(&row, shift));
+                    let (max, second, bits, is_poisoned) = double::scan::<V>(&row);
+                    assert_eq!((max, second, bits, is_poisoned), (scan.max, scan.second, scan.bits, poisoned));
+                }
+            });
+        }
+
+        #[test]
+        fn what_is_no_logit_is_seen_in_float64(mut row in prop::collection::vec(wide_logit(), 1..40), at in 0_usize..40) {
+            let k = row.len();
+            for bad in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
+                row[at % k] = bad;
+                for_each_vector!(V => {
+                    // SAFETY: the vector is available, as just asked.
+                    let (_, _, bits, poisoned) = unsafe { double::scan::<V>(&row) };
+                    assert!(poisoned);
+                    assert_eq!(bits, row::read_plain::<f64>(&row).0.bits);
+                    // SAFETY: as above.
+                    let sum = unsafe { double::sum_terms::<V>(&row, 1.0, 1.0) };
+                    assert_eq!(sum, sum::sum_terms_body(&row, 1.0, 1.0));
+                });
+            }
+        }
+    }
+
     /// Labels of a group of rows, none of them impossible, a logit for each.
     fn labels_of(rows: &[&[f32]; GROUP]) -> [usize; GROUP] {
         std::array::from_fn(|i| (i * 7) % rows[i].len())
@@ -257,6 +318,22 @@ mod tests {
             // SAFETY: the vector is available, as just asked.
             let sum = unsafe { vector::sum_terms::<V>(&row, 1.5, 1.0) };
             assert_eq!(f32::sum_to_f64(sum), 200_007.0);
+            // Each lower part of a term is near the largest there is, up or down.
+            for (z, scale) in [(1.499_999_9, 1.0), (1.499_999_8, 0.7), (0.9, 1.3)] {
+                let row = vec![z; 20_011];
+                // SAFETY: as above.
+                let sum = unsafe { vector::sum_terms::<V>(&row, 1.5, scale) };
+                assert_eq!(sum, 20_011 * sum::quanta(z, 1.5, scale));
+            }
+            // Few vectors have anything to add.
+            let row: Vec<f32> = (0..20_000).map(|i| if i % 1000 == 7 { 1.25 } else { -90.0 }).collect();
+            // SAFETY: as above.
+            let sum = unsafe { vector::sum_terms::<V>(&row, 1.5, 40.0) };
+            assert_eq!(sum, 20 * sum::quanta(1.25_f32, 1.5, 40.0));
+            let row = vec![1.5_f64; 200_007];
+            // SAFETY: as above.
+            let sum = unsafe { double::sum_terms::<V>(&row, 1.5, 1.0) };
+            assert_eq!(f64::sum_to_f64(sum), 200_007.0);
         });
     }
 }

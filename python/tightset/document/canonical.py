@@ -7,7 +7,6 @@ decimal fraction is left in it, so that no two languages can write it differentl
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 _MOST_VALUES = 2**20
@@ -25,6 +24,8 @@ def parse(text: str) -> Any:
     if text.count("[") + text.count("{") > _MOST_BRACKETS:
         message = f"it has more than {_MOST_BRACKETS} lists and objects"
         raise ValueError(message)
+    import json  # here, or `import tightset` would pay for it
+
     return json.loads(
         text, object_pairs_hook=_no_duplicates, parse_int=_integer, parse_constant=_refuse_constant
     )
@@ -32,7 +33,8 @@ def parse(text: str) -> Any:
 
 def digest(document: dict[str, Any]) -> str:
     """Return the SHA-256 of the canonical form, in hexadecimal."""
-    from hashlib import sha256  # here, or `import tightset` would pay for it
+    import json  # here, or `import tightset` would pay for them
+    from hashlib import sha256
 
     rest = {key: value for key, value in document.items() if key != "sha256"}
     text = json.dumps(_without_values(rest), ensure_ascii=False, sort_keys=True, separators=(",", ":"))

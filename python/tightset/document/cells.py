@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,8 +29,7 @@ from tightset.recipes import Recipe
 _BRACKET = ("lo", "pairs_at_lo", "between", "weight")
 
 
-@dataclass(frozen=True, slots=True)
-class Facts:
+class Facts(NamedTuple):
     """What the cells of a document are checked against."""
 
     alpha: float

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from typing import IO, Any
 
@@ -18,6 +17,8 @@ _CHUNK = 2**20
 
 def written_out(document: dict[str, Any]) -> str:
     """Return a document as the text of a file."""
+    import json  # here, or `import tightset` would pay for it
+
     return json.dumps(document, indent=2, allow_nan=False, ensure_ascii=False) + "\n"
 
 

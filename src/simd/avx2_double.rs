@@ -1,0 +1,151 @@
+//! Vectors of float64 in AVX2 with FMA.
+#![allow(unsafe_code, reason = "instructions of features that the caller has detected")]
+
+#[allow(clippy::wildcard_imports, reason = "some thirty instructions, all in this file")]
+use std::arch::x86_64::*;
+
+use super::double::Double;
+use crate::float::{ANCHOR, LOW_ANCHOR};
+
+#[derive(Clone, Copy)]
+pub(super) struct Avx2Double(__m256d);
+
+/// All bits of the first `count` lanes.
+#[inline(always)]
+unsafe fn first_lanes(count: usize) -> __m256i {
+    // SAFETY: AVX2, as the caller vouches.
+    unsafe { _mm256_cmpgt_epi64(_mm256_set1_epi64x(count as i64), _mm256_setr_epi64x(0, 1, 2, 3)) }
+}
+
+impl Double for Avx2Double {
+    type Sums = [__m256i; 2];
+    type Counts = __m128i;
+    const LANES: usize = 4;
+    #[inline(always)]
+    unsafe fn splat(value: f64) -> Self {
+        // SAFETY: the instruction set, as the caller vouches; so below.
+        Self(unsafe { _mm256_set1_pd(value) })
+    }
+    #[inline(always)]
+    unsafe fn load(from: *const f64) -> Self {
+        // SAFETY: as many values as lanes are good to read or write, as the caller vouches.
+        Self(unsafe { _mm256_loadu_pd(from) })
+    }
+    #[inline(always)]
+    unsafe fn load_part(from: *const f64, count: usize) -> Self {
+        // SAFETY: `count` values are readable, as the caller vouches.
+        unsafe {
+            let mask = first_lanes(count);
+            let none = _mm256_set1_pd(f64::NEG_INFINITY);
+            Self(_mm256_blendv_pd(none, _mm256_maskload_pd(from, mask), _mm256_castsi256_pd(mask)))
+        }
+    }
+    #[inline(always)]
+    unsafe fn store(self, to: *mut f64) {
+        // SAFETY: as many values as lanes are good to read or write, as the caller vouches.
+        unsafe { _mm256_storeu_pd(to, self.0) }
+    }
+    #[inline(always)]
+    unsafe fn add(self, other: Self) -> Self {
+        // SAFETY: see splat.
+        Self(unsafe { _mm256_add_pd(self.0, other.0) })
+    }
+    #[inline(always)]
+    unsafe fn sub(self, other: Self) -> Self {
+        // SAFETY: see splat.
+        Self(unsafe { _mm256_sub_pd(self.0, other.0) })
+    }
+    #[inline(always)]
+    unsafe fn mul_add(self, factor: Self, term: Self) -> Self {
+        // SAFETY: see splat.
+        Self(unsafe { _mm256_fmadd_pd(self.0, factor.0, term.0) })
+    }
+    #[inline(always)]
+    unsafe fn neg_mul_add(self, factor: Self, term: Self) -> Self {
+        // SAFETY: see splat.
+        Self(unsafe { _mm256_fnmadd_pd(self.0, factor.0, term.0) })
+    }
+    #[inline(always)]
+    unsafe fn larger(self, other: Self) -> Self {
+        // SAFETY: see splat. The instruction gives its second operand for NaN.
+        Self(unsafe { _mm256_max_pd(self.0, other.0) })
+    }
+    #[inline(always)]
+    unsafe fn smaller(self, other: Self) -> Self {
+        // SAFETY: see splat. The instruction gives its second operand for NaN.
+        Self(unsafe { _mm256_min_pd(self.0, other.0) })
+    }
+    #[inline(always)]
+    unsafe fn smaller_pattern(self, other: Self) -> Self {
+        // SAFETY: see splat. NaN gives the second operand; what has a sign is replaced by its sign bit.
+        unsafe { Self(_mm256_blendv_pd(_mm256_min_pd(self.0, other.0), other.0, self.0)) }
+    }
+    #[inline(always)]
+    unsafe fn keep(self, count: usize) -> Self {
+        // SAFETY: see splat.
+        Self(unsafe { _mm256_and_pd(self.0, _mm256_castsi256_pd(first_lanes(count))) })
+    }
+    #[inline(always)]
+    unsafe fn scale_by(self, shifted: Self) -> Self {
+        // SAFETY: see splat.
+        unsafe {
+            let exponent = _mm256_slli_epi64::<52>(_mm256_castpd_si256(shifted.0));
+            Self(_mm256_castsi256_pd(_mm256_add_epi64(_mm256_castpd_si256(self.0), exponent)))
+        }
+    }
+    #[inline(always)]
+    unsafe fn no_sums() -> Self::Sums {
+        // SAFETY: see splat.
+        unsafe { [_mm256_setzero_si256(); 2] }
+    }
+    #[inline(always)]
+    unsafe fn accumulate(self, [high, low]: Self::Sums) -> Self::Sums {
+        // SAFETY: see splat.
+        unsafe {
+            let anchor = _mm256_set1_pd(ANCHOR);
+            let anchored = _mm256_add_pd(self.0, anchor);
+            let rest = _mm256_sub_pd(self.0, _mm256_sub_pd(anchored, anchor));
+            let rest = _mm256_add_pd(rest, _mm256_set1_pd(LOW_ANCHOR));
+            [
+                _mm256_add_epi64(high, _mm256_castpd_si256(anchored)),
+                _mm256_add_epi64(low, _mm256_castpd_si256(rest)),
+            ]
+        }
+    }
+    #[inline(always)]
+    unsafe fn store_sums([high_words, low_words]: Self::Sums, high: *mut u64, low: *mut u64) {
+        // SAFETY: as many values as lanes may be written, as the caller vouches.
+        unsafe {
+            _mm256_storeu_si256(high.cast(), high_words);
+            _mm256_storeu_si256(low.cast(), low_words);
+        }
+    }
+    #[inline(always)]
+    unsafe fn no_counts() -> Self::Counts {
+        // SAFETY: see splat.
+        unsafe { _mm_setzero_si128() }
+    }
+    #[inline(always)]
+    unsafe fn add_pattern(self, sums: Self::Counts) -> Self::Counts {
+        // SAFETY: see splat.
+        unsafe {
+            let z = _mm256_add_pd(self.0, _mm256_setzero_pd());
+            let narrow = _mm256_cvtpd_ps(z);
+            let is_narrow = _mm256_cmp_pd::<_CMP_EQ_OQ>(_mm256_cvtps_pd(narrow), z);
+            let bits = _mm256_castpd_si256(z);
+            let folded = _mm256_xor_si256(bits, _mm256_srli_epi64::<32>(bits));
+            // The lower half of each lane, side by side.
+            let even = _mm256_setr_epi32(0, 2, 4, 6, 0, 2, 4, 6);
+            let folded = _mm256_castsi256_si128(_mm256_permutevar8x32_epi32(folded, even));
+            let is_narrow = _mm256_permutevar8x32_epi32(_mm256_castpd_si256(is_narrow), even);
+            let pattern =
+                _mm_blendv_epi8(folded, _mm_castps_si128(narrow), _mm256_castsi256_si128(is_narrow));
+            _mm_add_epi32(sums, pattern)
+        }
+    }
+    #[inline(always)]
+    unsafe fn store_counts(counts: Self::Counts, to: *mut u32) {
+        // SAFETY: as many values as lanes may be written, as the caller vouches.
+        unsafe { _mm_storeu_si128(to.cast(), counts) }
+    }
+}

@@ -1,0 +1,143 @@
+//! Vectors of float64 in AVX-512.
+#![allow(unsafe_code, reason = "instructions of features that the caller has detected")]
+
+#[allow(clippy::wildcard_imports, reason = "some thirty instructions, all in this file")]
+use std::arch::x86_64::*;
+
+use super::double::Double;
+use crate::float::{ANCHOR, LOW_ANCHOR};
+
+#[derive(Clone, Copy)]
+pub(super) struct Avx512Double(__m512d);
+
+#[inline(always)]
+fn first_lanes(count: usize) -> __mmask8 {
+    ((1_u32 << count) - 1) as __mmask8
+}
+
+impl Double for Avx512Double {
+    type Sums = [__m512i; 2];
+    type Counts = __m256i;
+    const LANES: usize = 8;
+    #[inline(always)]
+    unsafe fn splat(value: f64) -> Self {
+        // SAFETY: the instruction set, as the caller vouches; so below.
+        Self(unsafe { _mm512_set1_pd(value) })
+    }
+    #[inline(always)]
+    unsafe fn load(from: *const f64) -> Self {
+        // SAFETY: as many values as lanes are good to read or write, as the caller vouches.
+        Self(unsafe { _mm512_loadu_pd(from) })
+    }
+    #[inline(always)]
+    unsafe fn load_part(from: *const f64, count: usize) -> Self {
+        // SAFETY: `count` values are readable, as the caller vouches.
+        unsafe { Self(_mm512_mask_loadu_pd(_mm512_set1_pd(f64::NEG_INFINITY), first_lanes(count), from)) }
+    }
+    #[inline(always)]
+    unsafe fn store(self, to: *mut f64) {
+        // SAFETY: as many values as lanes are good to read or write, as the caller vouches.
+        unsafe { _mm512_storeu_pd(to, self.0) }
+    }
+    #[inline(always)]
+    unsafe fn add(self, other: Self) -> Self {
+        // SAFETY: see splat.
+        Self(unsafe { _mm512_add_pd(self.0, other.0) })
+    }
+    #[inline(always)]
+    unsafe fn sub(self, other: Self) -> Self {
+        // SAFETY: see splat.
+        Self(unsafe { _mm512_sub_pd(self.0, other.0) })
+    }
+    #[inline(always)]
+    unsafe fn mul_add(self, factor: Self, term: Self) -> Self {
+        // SAFETY: see splat.
+        Self(unsafe { _mm512_fmadd_pd(self.0, factor.0, term.0) })
+    }
+    #[inline(always)]
+    unsafe fn neg_mul_add(self, factor: Self, term: Self) -> Self {
+        // SAFETY: see splat.
+        Self(unsafe { _mm512_fnmadd_pd(self.0, factor.0, term.0) })
+    }
+    #[inline(always)]
+    unsafe fn larger(self, other: Self) -> Self {
+        // SAFETY: see splat. The instruction gives its second operand for NaN.
+        Self(unsafe { _mm512_max_pd(self.0, other.0) })
+    }
+    #[inline(always)]
+    unsafe fn smaller(self, other: Self) -> Self {
+        // SAFETY: see splat. The instruction gives its second operand for NaN.
+        Self(unsafe { _mm512_min_pd(self.0, other.0) })
+    }
+    #[inline(always)]
+    unsafe fn smaller_pattern(self, other: Self) -> Self {
+        // SAFETY: see splat.
+        unsafe {
+            let smaller = _mm512_min_epu64(_mm512_castpd_si512(self.0), _mm512_castpd_si512(other.0));
+            Self(_mm512_castsi512_pd(smaller))
+        }
+    }
+    #[inline(always)]
+    unsafe fn keep(self, count: usize) -> Self {
+        // SAFETY: see splat.
+        Self(unsafe { _mm512_maskz_mov_pd(first_lanes(count), self.0) })
+    }
+    #[inline(always)]
+    unsafe fn scale_by(self, shifted: Self) -> Self {
+        // SAFETY: see splat.
+        unsafe {
+            let exponent = _mm512_slli_epi64::<52>(_mm512_castpd_si512(shifted.0));
+            Self(_mm512_castsi512_pd(_mm512_add_epi64(_mm512_castpd_si512(self.0), exponent)))
+        }
+    }
+    #[inline(always)]
+    unsafe fn no_sums() -> Self::Sums {
+        // SAFETY: see splat.
+        unsafe { [_mm512_setzero_si512(); 2] }
+    }
+    #[inline(always)]
+    unsafe fn accumulate(self, [high, low]: Self::Sums) -> Self::Sums {
+        // SAFETY: see splat.
+        unsafe {
+            let anchor = _mm512_set1_pd(ANCHOR);
+            let anchored = _mm512_add_pd(self.0, anchor);
+            let rest = _mm512_sub_pd(self.0, _mm512_sub_pd(anchored, anchor));
+            let rest = _mm512_add_pd(rest, _mm512_set1_pd(LOW_ANCHOR));
+            [
+                _mm512_add_epi64(high, _mm512_castpd_si512(anchored)),
+                _mm512_add_epi64(low, _mm512_castpd_si512(rest)),
+            ]
+        }
+    }
+    #[inline(always)]
+    unsafe fn store_sums([high_words, low_words]: Self::Sums, high: *mut u64, low: *mut u64) {
+        // SAFETY: as many values as lanes may be written, as the caller vouches.
+        unsafe {
+            _mm512_storeu_si512(high.cast(), high_words);
+            _mm512_storeu_si512(low.cast(), low_words);
+        }
+    }
+    #[inline(always)]
+    unsafe fn no_counts() -> Self::Counts {
+        // SAFETY: see splat.
+        unsafe { _mm256_setzero_si256() }
+    }
+    #[inline(always)]
+    unsafe fn add_pattern(self, sums: Self::Counts) -> Self::Counts {
+        // SAFETY: see splat.
+        unsafe {
+            let z = _mm512_add_pd(self.0, _mm512_setzero_pd());
+            let narrow = _mm512_cvtpd_ps(z);
+            let is_narrow = _mm512_cmp_pd_mask::<_CMP_EQ_OQ>(_mm512_cvtps_pd(narrow), z);
+            let bits = _mm512_castpd_si512(z);
+            let folded = _mm512_cvtepi64_epi32(_mm512_xor_si512(bits, _mm512_srli_epi64::<32>(bits)));
+            let pattern = _mm256_mask_mov_epi32(folded, is_narrow, _mm256_castps_si256(narrow));
+            _mm256_add_epi32(sums, pattern)
+        }
+    }
+    #[inline(always)]
+    unsafe fn store_counts(counts: Self::Counts, to: *mut u32) {
+        // SAFETY: as many values as lanes may be written, as the caller vouches.
+        unsafe { _mm256_storeu_si256(to.cast(), counts) }
+    }
+}

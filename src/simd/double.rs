@@ -1,0 +1,249 @@
+//! The float64 kernels along a row over explicit vectors, as `vector.rs` has them for float32.
+//!
+//! The compiler's form of the plain loops writes terms to memory and reads them back before it adds them, and
+//! loads the twelve coefficients again for each. Every operation is the one that the plain form names, on
+//! the same values, so the bits are the same. Parting a row at a label is left to the plain form: most
+//! labels have few before them (see [`crate::masses::masses_after_few`]).
+#![allow(unsafe_code, reason = "vector loads and instructions of detected features")]
+
+use super::vector::Vector;
+use crate::float::{EXP2_F64, Float, ROUND_F64};
+use crate::sum::{LANES, Lanes, RUN, deepest, in_halves};
+
+/// A vector of float64, with the operations that the kernels need and no more.
+///
+/// # Safety
+/// As for [`Vector`].
+pub(super) trait Double: Copy {
+    /// The two words of exact sums, one of each for each lane.
+    type Sums: Copy;
+    /// Sums of 32-bit integers, one for each lane.
+    type Counts: Copy;
+    const LANES: usize;
+
+    unsafe fn splat(value: f64) -> Self;
+    unsafe fn load(from: *const f64) -> Self;
+    /// The first `count` values, fewer than `LANES`, and `-inf` in the other lanes.
+    unsafe fn load_part(from: *const f64, count: usize) -> Self;
+    unsafe fn store(self, to: *mut f64);
+    unsafe fn add(self, other: Self) -> Self;
+    unsafe fn sub(self, other: Self) -> Self;
+    /// `self * factor + term`, fused.
+    unsafe fn mul_add(self, factor: Self, term: Self) -> Self;
+    /// `term - self * factor`, fused.
+    unsafe fn neg_mul_add(self, factor: Self, term: Self) -> Self;
+    /// [`Float::larger`]: the second of the two when either is NaN.
+    unsafe fn larger(self, other: Self) -> Self;
+    /// [`Float::smaller`].
+    unsafe fn smaller(self, other: Self) -> Self;
+    /// The smaller of the patterns as unsigned integers, where `other` is finite and positive.
+    unsafe fn smaller_pattern(self, other: Self) -> Self;
+    /// The first `count` lanes, and 0 in the others.
+    unsafe fn keep(self, count: usize) -> Self;
+    /// The bits of `self` plus the bits of `shifted` moved to the exponent.
+    unsafe fn scale_by(self, shifted: Self) -> Self;
+    unsafe fn no_sums() -> Self::Sums;
+    /// Adds terms as [`Float::accumulate`] does.
+    unsafe fn accumulate(self, sums: Self::Sums) -> Self::Sums;
+    /// The high words and the low words, anchors included.
+    unsafe fn store_sums(sums: Self::Sums, high: *mut u64, low: *mut u64);
+    unsafe fn no_counts() -> Self::Counts;
+    /// Adds [`Float::pattern`] of each lane, wrapping.
+    unsafe fn add_pattern(self, sums: Self::Counts) -> Self::Counts;
+    unsafe fn store_counts(counts: Self::Counts, to: *mut u32);
+}
+
+/// Terms that a lane takes before its sum must be emptied; see [`crate::sum`].
+const TERMS_PER_LANE: usize = 4096;
+/// Vectors whose terms are found together, while those of the vectors before are added up: a term takes long
+/// to find, and the processor does not look far enough ahead to fill the time by itself.
+const TOGETHER: usize = 2;
+
+/// [`crate::sum::Depths::of`], with a shift that is not `-0.0`.
+#[inline(always)]
+unsafe fn depth<D: Double>(z: D, shift: D, bottom: D) -> D {
+    // SAFETY: the caller vouches for the instruction set.
+    unsafe { shift.sub(z).smaller_pattern(bottom) }
+}
+
+/// [`Float::exp2`].
+#[inline(always)]
+unsafe fn exp2<D: Double>(depth: D, scale: D) -> D {
+    // SAFETY: the caller vouches for the instruction set.
+    unsafe {
+        let round = D::splat(ROUND_F64);
+        let shifted = depth.neg_mul_add(scale, round);
+        let f = depth.neg_mul_add(scale, round.sub(shifted));
+        let [first, rest @ ..] = EXP2_F64;
+        let mut p = D::splat(first);
+        for c in rest {
+            p = p.mul_add(f, D::splat(c));
+        }
+        p.scale_by(shifted)
+    }
+}
+
+/// Fetches line `i`, of 64 bytes, of what will be read soon.
+#[inline(always)]
+fn fetch(ahead: &[f64], i: usize) {
+    if let Some(line) = ahead.get(i * 8) {
+        super::fetch(std::ptr::from_ref(line).cast());
+    }
+}
+
+/// [`crate::sum::sum_terms`] of a float64 row.
+///
+/// # Safety
+/// The instruction set of V must be available.
+#[inline(always)]
+pub(super) unsafe fn sum_terms<V: Vector>(row: &[f64], shift: f64, scale: f64) -> i128 {
+    let mut total = 0;
+    for block in row.chunks(V::Double::LANES * (TERMS_PER_LANE - TOGETHER)) {
+        // SAFETY: as the caller vouches.
+        total += unsafe { sum_block::<V::Double>(block, shift, scale) };
+    }
+    total
+}
+
+/// The sum over so few labels that no lane overflows.
+#[inline(always)]
+unsafe fn sum_block<D: Double>(block: &[f64], shift: f64, scale: f64) -> i128 {
+    let (from, whole) = (block.as_ptr(), block.len() / D::LANES);
+    let rest = block.len() - whole * D::LANES;
+    // SAFETY: as the caller vouches; whole vectors and `rest` values after them lie inside the row.
+    unsafe {
+        let (shift, bottom, scale) = (D::splat(shift + 0.0), D::splat(deepest(scale)), D::splat(scale));
+        let (mut sums, mut terms) = (D::no_sums(), [D::splat(0.0); TOGETHER]);
+        for i in 0..whole / TOGETHER {
+            for term in terms {
+                sums = term.accumulate(sums);
+            }
+            for (j, term) in terms.iter_mut().enumerate() {
+                let z = D::load(from.add((i * TOGETHER + j) * D::LANES));
+                *term = exp2(depth(z, shift, bottom), scale);
+            }
+        }
+        for term in terms {
+            sums = term.accumulate(sums);
+        }
+        for i in whole / TOGETHER * TOGETHER..whole {
+            let z = D::load(from.add(i * D::LANES));
+            sums = exp2(depth(z, shift, bottom), scale).accumulate(sums);
+        }
+        if rest > 0 {
+            let z = D::load_part(from.add(whole * D::LANES), rest);
+            sums = exp2(depth(z, shift, bottom), scale).accumulate(sums);
+        }
+        // The first terms of all, 0, were added too.
+        let taken = TOGETHER + whole + usize::from(rest > 0);
+        let (mut high, mut low) = ([0; 8], [0; 8]);
+        D::store_sums(sums, high.as_mut_ptr(), low.as_mut_ptr());
+        if D::LANES == 8 {
+            Lanes { high, low }.total::<f64>(taken)
+        } else {
+            let (high, low) = ([high[0], high[1], high[2], high[3]], [low[0], low[1], low[2], low[3]]);
+            Lanes { high, low }.total::<f64>(taken)
+        }
+    }
+}
+
+/// [`crate::sum::unit_sums`] of a float64 row of many labels.
+///
+/// # Safety
+/// The instruction set of V must be available.
+#[inline(always)]
+pub(super) unsafe fn unit_sums<V: Vector>(row: &[f64], shift: f64, ahead: &[f64]) -> (f64, f64) {
+    let lanes = V::Double::LANES;
+    let (mut exponentials, mut weighted) = ([0.0; LANES], [0.0; LANES]);
+    let (runs, last) = row.as_chunks::<{ LANES * RUN }>();
+    // SAFETY: as the caller vouches.
+    unsafe {
+        let zero = V::Double::splat(0.0);
+        let (shift, scale) = (V::Double::splat(shift + 0.0), V::Double::splat(f64::LOG2_E));
+        let bottom = V::Double::splat(deepest(f64::LOG2_E));
+        // Two vectors at a time, each with lanes of its own.
+        for part in (0..LANES).step_by(2 * lanes) {
+            let (mut e_sums, mut d_sums) = ([zero; 2], [zero; 2]);
+            for (r, run) in runs.iter().enumerate() {
+                let (mut e_run, mut d_run) = ([zero; 2], [zero; 2]);
+                for i in 0..RUN {
+                    if part == 0 {
+                        fetch(ahead, 2 * (r * RUN + i));
+                        fetch(ahead, 2 * (r * RUN + i) + 1);
+                    }
+                    for j in 0..2 {
+                        let z = V::Double::load(run.as_ptr().add(i * LANES + part + j * lanes));
+                        let d = depth(z, shift, bottom);
+                        let e = exp2(d, scale);
+                        e_run[j] = e_run[j].add(e);
+                        d_run[j] = e.mul_add(d, d_run[j]);
+                    }
+                }
+                for j in 0..2 {
+                    e_sums[j] = e_sums[j].add(e_run[j]);
+                    d_sums[j] = d_sums[j].add(d_run[j]);
+                }
+            }
+            for j in 0..2 {
+                let (mut e_run, mut d_run) = (zero, zero);
+                let mut start = part + j * lanes;
+                while start < last.len() {
+                    let (count, from) = ((last.len() - start).min(lanes), last.as_ptr().add(start));
+                    let whole = count == lanes;
+                    let z = if whole { V::Double::load(from) } else { V::Double::load_part(from, count) };
+                    let d = depth(z, shift, bottom);
+                    let e = exp2(d, scale);
+                    let e = if whole { e } else { e.keep(count) };
+                    e_run = e_run.add(e);
+                    d_run = e.mul_add(d, d_run);
+                    start += LANES;
+                }
+                e_sums[j].add(e_run).store(exponentials.as_mut_ptr().add(part + j * lanes));
+                d_sums[j].add(d_run).store(weighted.as_mut_ptr().add(part + j * lanes));
+            }
+        }
+    }
+    (in_halves(exponentials), in_halves(weighted))
+}
+
+/// The two largest logits of a row, the sum of its patterns, and whether a value in it is not finite.
+///
+/// # Safety
+/// The instruction set of V must be available.
+#[inline(always)]
+pub(super) unsafe fn scan<V: Vector>(row: &[f64]) -> (f64, f64, u32, bool) {
+    let lanes = V::Double::LANES;
+    let (whole, mut tops, mut runners_up, mut poisons) = (row.len() / lanes, [0.0; 8], [0.0; 8], [0.0; 8]);
+    let mut patterns = [0; 8];
+    // SAFETY: as the caller vouches; whole vectors and `rest` values after them lie inside the row.
+    unsafe {
+        let (zero, none) = (V::Double::splat(0.0), V::Double::splat(f64::NEG_INFINITY));
+        let (mut max, mut second, mut poison, mut bits) = (none, none, zero, V::Double::no_counts());
+        for i in 0..whole {
+            let z = V::Double::load(row.as_ptr().add(i * lanes));
+            poison = z.mul_add(zero, poison);
+            second = second.larger(max.smaller(z));
+            max = max.larger(z);
+            bits = z.add_pattern(bits);
+        }
+        let rest = row.len() - whole * lanes;
+        if rest > 0 {
+            let z = V::Double::load_part(row.as_ptr().add(whole * lanes), rest);
+            poison = z.keep(rest).mul_add(zero, poison);
+            second = second.larger(max.smaller(z));
+            max = max.larger(z);
+            bits = z.keep(rest).add_pattern(bits);
+        }
+        max.store(tops.as_mut_ptr());
+        second.store(runners_up.as_mut_ptr());
+        poison.store(poisons.as_mut_ptr());
+        V::Double::store_counts(bits, patterns.as_mut_ptr());
+    }
+    let (mut max, mut second) = (tops[0], runners_up[0]);
+    for i in 1..lanes {
+        second = Float::larger(Float::larger(second, runners_up[i]), Float::smaller(max, tops[i]));
+        max = Float::larger(max, tops[i]);
+    }
+    let bits = patterns.iter().fold(0_u32, |sum, &lane| sum.wrapping_add(lane));
+    (max, second, bits, poisons.iter().any(|p| *p != 0.0))
+}
