@@ -53,7 +53,8 @@ def test_a_predictor_tells_the_report_what_it_knows(case):
     found = metrics.report(raised.predict_set(logits), labels, predictor=raised)
     # A level whose rank this is has the same law.
     assert found.true_band == metrics.coverage_band(1000, 1 - (raised.rank - 0.5) / 1001)
-    chain = ts.transforms.calibrate(rows[:1000], truth[:1000], 0.1, "thr", transform="temperature")
+    transform = ts.transforms.TemperatureNLL()
+    chain = ts.transforms.calibrate(rows[:1000], truth[:1000], 0.1, "thr", transform=transform)
     found = metrics.report(chain.predict_set(logits), labels, logits, predictor=chain)
     assert found.true_band == metrics.coverage_band(chain.n_calibration, 0.1)
 
