@@ -215,6 +215,14 @@ def test_a_predictor_through_a_pipe(data, folder):
     assert piped == output("predict", "p.json", "new.npy", cwd=folder)
 
 
+def test_a_warning_names_the_option(data, folder):
+    np.save(folder / "f.npy", np.exp(data[0][:N]) / np.exp(data[0][:N]).sum(axis=1, keepdims=True))
+    done = run("calibrate", "f.npy", "labels.npy", "-o", "f.json", "-r", "thr", cwd=folder)
+    warning = done.stderr.decode()
+    assert warning.startswith("tightset: warning: logits read like probabilities")
+    assert warning.endswith(": use --probabilities of calibrate or compare\n")
+
+
 def test_evaluate(data, folder):
     made = expected(data, recipe="thr")
     made.save(folder / "p.json")

@@ -89,6 +89,10 @@ CASES = [
     (["evaluate", "-", "x.npy", "-"], "PREDICTOR and LABELS cannot both be standard input"),
     (["predict", "p.json", "-", "--groups", "-"], "LOGITS and --groups cannot both be standard input"),
     (["inspect", "broken.json"], "broken.json is not a valid predictor"),
+    (
+        ["inspect", "x.npy"],
+        "x.npy is not a valid predictor: it is no predictor document, which is JSON in UTF-8",
+    ),
     (["inspect"], "Missing argument"),
     (["compare", "xy.npz", "--recipes", "best"], "--recipes must be some of paper"),
     (["compare", "xy.npz", "--recipes", "thr,aps/best"], "aps/label: label, cluster, rc3p, pac, entropy"),
