@@ -62,7 +62,7 @@ def test_a_predictor_tells_the_report_what_it_knows(case):
 @pytest.mark.parametrize(
     ("settings", "reason"),
     [
-        ({"recipe": "er-aps"}, r"\(modsel\): the mean over calibrations is exact, the spread wider"),
+        ({"recipe": "er-aps"}, r"\(modsel\): the mean over calibrations is exact, the spread may be wider"),
         ({"recipe": "paper"}, r"\(paper\): coverage is approximate"),
         ({"recipe": "thr", "condition": "label"}, "condition='label' has a threshold for each cell"),
     ],

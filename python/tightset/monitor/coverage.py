@@ -101,7 +101,7 @@ class CoverageMonitor:
 
         The band is for one look at this n; only the alarm may be watched all the time. It is exact for scores
         without ties that nothing was selected on (see `tightset.metrics.coverage_band`), and None for
-        predictors that selected on their calibration rows, whose coverage spreads more widely. The alarm
+        predictors that selected on their calibration rows, whose coverage may spread more widely. The alarm
         holds for them all the same: it watches each candidate by its own scores.
         """
         rows = self._n if 0 < self._n <= MOST_TRIALS else None
