@@ -12,8 +12,7 @@ def why_no_law(predictor: Any) -> str | None:
 
     One threshold, the k-th of n scores that nothing was selected on, has Beta(k, n + 1 - k). With
     ``"modsel"`` the mean is that of the law, but the candidate in use may change with the rows, and coverage
-    with it: where one candidate wins clearly the spread is about that of the law; over splits of one data set
-    of 8000 rows, with er-aps, it was nearly twice as wide.
+    with it, so the spread may be wider: in trials with er-aps from about that of the law to nearly twice it.
     """
     # Transforms are fitted on other rows, so the law is that of what follows them.
     predictor = getattr(predictor, "predictor", predictor)
