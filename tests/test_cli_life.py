@@ -215,6 +215,14 @@ def test_a_predictor_through_a_pipe(data, folder):
     assert piped == output("predict", "p.json", "new.npy", cwd=folder)
 
 
+def test_a_warning_names_the_option(data, folder):
+    np.save(folder / "f.npy", np.exp(data[0][:N]) / np.exp(data[0][:N]).sum(axis=1, keepdims=True))
+    done = run("calibrate", "f.npy", "labels.npy", "-o", "f.json", "-r", "thr", cwd=folder)
+    warning = done.stderr.decode()
+    assert warning.startswith("tightset: warning: logits read like probabilities")
+    assert warning.endswith(": use --probabilities of calibrate or compare\n")
+
+
 def test_evaluate(data, folder):
     made = expected(data, recipe="thr")
     made.save(folder / "p.json")
@@ -241,7 +249,9 @@ def test_inspect(data, folder):
 def test_inspect_of_a_selected_predictor_promises_no_law(data, folder):
     expected(data).save(folder / "p.json")
     assert json.loads(output("inspect", "p.json", "--json", cwd=folder))["true_coverage_band"] is None
-    assert "true coverage" not in output("inspect", "p.json", cwd=folder)
+    assert "true coverage    no band: candidates were selected" in output("inspect", "p.json", cwd=folder)
+    report = output("evaluate", "p.json", "new.npy", "truth.npy", cwd=folder)
+    assert "no band: candidates were selected on the calibration rows (modsel)" in report
 
 
 def test_inspect_of_a_higher_rank_has_its_law(data, folder):
@@ -252,7 +262,7 @@ def test_inspect_of_a_higher_rank_has_its_law(data, folder):
     band = ts.metrics.coverage_band(N, 1 - (made.rank - 0.5) / (N + 1))
     assert json.loads(output("inspect", "p.json", "--json", cwd=folder))["true_coverage_band"] == list(band)
     report = json.loads(output("evaluate", "p.json", "new.npy", "truth.npy", "--json", cwd=folder))
-    assert report["true_band"] is None
+    assert report["true_band"] == list(band)
 
 
 def test_an_infinite_threshold_is_json(folder):
@@ -276,7 +286,7 @@ def test_conditions_and_guarantees(data, folder):
     said = output("inspect", "p.json", cwd=folder)
     assert "coverage within  label: 4 cells, scarce 'all'" in said
     assert "pac: all but 0.2 of calibrations, divided among 4 thresholds" in said
-    assert "true coverage" not in said
+    assert "true coverage    no band: condition='label' has a threshold for each cell" in said
     facts = json.loads(output("inspect", "p.json", "--json", cwd=folder))
     assert [cell["rank"] for cell in facts["condition"]["cells"]] == [c.rank for c in made.condition.cells]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
@@ -28,6 +29,15 @@ def test_the_table(run):
 def test_the_command_is_named():
     assert COMMAND in README.read_text()
     assert len(README.read_text().splitlines()) < 200
+
+
+def test_the_install_line_brings_what_the_commands_need():
+    section = README.read_text().partition("## From the shell")[2].partition("\n## ")[0]
+    extras = re.search(r"pip install '\.\[([\w,]+)\]'", section).group(1).split(",")
+    needs = {"tightset compare": "cli", "-o sets.parquet": "files", "--report out.html": "plot"}
+    for what, extra in needs.items():
+        assert what in section
+        assert extra in extras
 
 
 def test_every_exact_recipe_is_in_its_band(run):

@@ -89,6 +89,10 @@ CASES = [
     (["evaluate", "-", "x.npy", "-"], "PREDICTOR and LABELS cannot both be standard input"),
     (["predict", "p.json", "-", "--groups", "-"], "LOGITS and --groups cannot both be standard input"),
     (["inspect", "broken.json"], "broken.json is not a valid predictor"),
+    (
+        ["inspect", "x.npy"],
+        "x.npy is not a valid predictor: it is no predictor document, which is JSON in UTF-8",
+    ),
     (["inspect"], "Missing argument"),
     (["compare", "xy.npz", "--recipes", "best"], "--recipes must be some of paper"),
     (["compare", "xy.npz", "--recipes", "thr,aps/best"], "aps/label: label, cluster, rc3p, pac, entropy"),
@@ -118,16 +122,33 @@ def test_one_line(folder, arguments, message):
 @pytest.mark.parametrize(
     ("package", "arguments", "message"),
     [
-        ("typer", ["--help"], "the command line needs typer: pip install 'tightset[cli]'"),
-        ("pyarrow", ["predict", "p.json", "broken.parquet"], ".parquet files need the package pyarrow"),
+        (
+            "typer",
+            ["--help"],
+            "the command line needs typer, of the extra cli: pip install 'tightset[cli]', or '.[cli]'",
+        ),
+        (
+            "pyarrow",
+            ["predict", "p.json", "broken.parquet"],
+            ".parquet files need pyarrow, of the extra files",
+        ),
         (
             "pyarrow",
             ["predict", "p.json", "x.npy", "-o", "s.parquet"],
-            ".parquet files need the package pyarrow",
+            ".parquet files need pyarrow, of the extra files",
         ),
-        ("safetensors", ["predict", "p.json", "broken.safetensors"], "need the package safetensors"),
-        ("sklearn", ["compare", "xy.npz", "--recipes", "aps/spline"], "aps/spline need scikit-learn: pip"),
-        ("matplotlib", ["compare", "xy.npz", "--report", "r.html"], "matplotlib"),
+        ("safetensors", ["predict", "p.json", "broken.safetensors"], "need safetensors, of the extra files"),
+        (
+            "sklearn",
+            ["compare", "xy.npz", "--recipes", "aps/spline"],
+            "aps/spline need scikit-learn, of the extra sklearn: pip",
+        ),
+        (
+            "matplotlib",
+            ["compare", "xy.npz", "--report", "r.html"],
+            "reports need matplotlib, of the extra plot",
+        ),
+        ("fastapi", ["serve", "p.json"], "services need fastapi, of the extra serve: pip install"),
     ],
 )
 def test_a_missing_package_is_named(folder, tmp_path, package, arguments, message):
@@ -135,7 +156,8 @@ def test_a_missing_package_is_named(folder, tmp_path, package, arguments, messag
     (tmp_path / f"{package}.py").write_text(
         f"raise ModuleNotFoundError('No module named {package}', name='{package}')\n"
     )
-    env = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    paths = [str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])]
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
     assert message in refusal(*arguments, cwd=folder, env=env)
 
 

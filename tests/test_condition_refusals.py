@@ -14,7 +14,7 @@ CONDITIONS = [
         "unknown name",
         {"condition": "labels"},
         ValueError,
-        "condition must be one of 'label', 'cluster', 'rc3p'",
+        "condition must be one of 'label', 'cluster', 'rc3p' or an array with the group of each row, got",
     ),
     (
         "too few groups",

@@ -108,3 +108,9 @@ def test_the_reference_lists_every_public_name(module):
     if module == "tightset":
         public -= {"__version__", *(name.removeprefix("tightset.") for name in PUBLIC)}
     assert listed == public
+
+
+def test_links_have_a_text():
+    """A link without one has its page's title on the site, and is invisible elsewhere."""
+    empty = [page.name for page in (ROOT / "docs").rglob("*.md") if "[](" in page.read_text()]
+    assert empty == []

@@ -128,7 +128,14 @@ def test_nullable_pandas(batch):
     frame = pd.DataFrame(logits).astype("Float64")
     assert scores(frame, pd.Series(labels, dtype="Int64")) == scores(logits, labels)
     frame.iloc[2, 1] = pd.NA
-    with pytest.raises(TypeError, match="logits must be real numbers, got dtype object"):
+    with pytest.raises(TypeError, match="logits must be real numbers, got dtype object: found <NA> at row 2"):
+        ts.entropy(frame)
+
+
+@pytest.mark.parametrize("library", [pd, pl])
+def test_a_column_of_text_is_named(library):
+    frame = library.DataFrame({"cat": [1.0, 2.0], "dog": ["x", "y"]})
+    with pytest.raises(TypeError, match=r"logits must be real .* found 'x' at row 0, column 'dog'"):
         ts.entropy(frame)
 
 

@@ -329,6 +329,16 @@ REFUSALS = [
     (lambda: metrics.report(SETS, LABELS, label_names="abc"), TypeError, "label_names must be a sequence"),
     (lambda: metrics.report(SETS, LABELS, label_names={0: "a", 1: "b", 2: "c"}), TypeError, "a sequence"),
     (lambda: metrics.report(SETS, LABELS, n_calibration=10), TypeError, "n_calibration needs alpha"),
+    (
+        lambda: metrics.report(SETS, LABELS, predictor=10),
+        TypeError,
+        "predictor must be what calibrate returns",
+    ),
+    (
+        lambda: metrics.report(SETS, LABELS, alpha=0.2, predictor=10),
+        TypeError,
+        "alpha must not be given beside predictor, which has its own, got 0.2",
+    ),
 ]
 
 

@@ -40,6 +40,56 @@ def test_report_gathers_the_parts(case):
         found.rows = 1
 
 
+def test_a_predictor_tells_the_report_what_it_knows(case):
+    sets, labels, logits = case
+    rows, truth = synthetic(np.random.default_rng(3), 3000, 6)
+    predictor = ts.calibrate(rows[:1000], truth[:1000], 0.1, "thr")
+    found = metrics.report(sets, labels, logits, predictor=predictor)
+    assert found == metrics.report(sets, labels, logits, 0.1, 1000)
+    assert "within its band" in str(found)
+    named = predictor.with_label_names([*"abcdef"])
+    assert metrics.report(sets, labels, predictor=named).by_class.worst[0].name in "abcdef"
+    raised = ts.calibrate(rows[:1000], truth[:1000], 0.1, "thr", guarantee="pac")
+    found = metrics.report(raised.predict_set(logits), labels, predictor=raised)
+    # A level whose rank this is has the same law.
+    assert found.true_band == metrics.coverage_band(1000, 1 - (raised.rank - 0.5) / 1001)
+    transform = ts.transforms.TemperatureNLL()
+    chain = ts.transforms.calibrate(rows[:1000], truth[:1000], 0.1, "thr", transform=transform)
+    found = metrics.report(chain.predict_set(logits), labels, logits, predictor=chain)
+    assert found.true_band == metrics.coverage_band(chain.n_calibration, 0.1)
+
+
+@pytest.mark.parametrize(
+    ("settings", "reason"),
+    [
+        ({"recipe": "er-aps"}, r"\(modsel\): the mean over calibrations is exact, the spread may be wider"),
+        ({"recipe": "paper"}, r"\(paper\): coverage is approximate"),
+        ({"recipe": "thr", "condition": "label"}, "condition='label' has a threshold for each cell"),
+    ],
+)
+def test_a_report_has_no_band_without_a_law(settings, reason):
+    logits, labels = synthetic(np.random.default_rng(3), 3000, 6)
+    predictor = ts.calibrate(logits[:1000], labels[:1000], 0.1, **settings)
+    sets = predictor.predict_set(logits[1000:])
+    found = metrics.report(sets, labels[1000:], predictor=predictor)
+    assert (found.true_band, found.observed_band, found.n_calibration) == (None, None, 1000)
+    assert re.search(f"no band: .*{reason}", str(found))
+    assert re.search(reason, found.to_dict()["why_no_band"])
+
+
+def test_a_report_of_rules_and_neighbours_has_the_band_that_they_have():
+    logits, labels = synthetic(np.random.default_rng(3), 3000, 6)
+    held, rows, truth = (logits[:1000], labels[:1000]), logits[1000:1300], labels[1000:1300]
+    one, several = (ts.reweighted.calibrate(*held, gamma=gamma) for gamma in (1.0, [0.1, 1.0]))
+    found = metrics.report(one.predict_set(rows), truth, predictor=one)
+    assert found.true_band == metrics.coverage_band(1000, 0.1)
+    assert "(modsel)" in metrics.report(several.predict_set(rows), truth, predictor=several).why_no_band
+    near = ts.localised.calibrate(*held)
+    found = metrics.report(near.predict_set(rows), truth, predictor=near)
+    assert (found.alpha, found.true_band) == (0.1, None)
+    assert "the law of a LocalisedPredictor is not known" in str(found)
+
+
 def test_report_leaves_out_what_is_not_known(case):
     sets, labels, _ = case
     found = metrics.report(sets, labels)

@@ -244,6 +244,16 @@ def test_band_and_evidence_before_and_after_labels(rng):
     assert monitor.update(np.zeros((0, 2)), []).n == 4
 
 
+def test_a_selection_on_the_calibration_rows_has_no_band(rng):
+    labels = rng.integers(4, size=600)
+    logits = 2 * rng.normal(size=(600, 4)) + 4 * np.eye(4)[labels]
+    predictor = ts.calibrate(logits[:500], labels[:500], 0.1, "er-aps")
+    monitor = ts.monitor.CoverageMonitor(predictor)
+    assert monitor.band is None
+    assert monitor.update(logits[500:], labels[500:]).band is None
+    assert not monitor.alarm
+
+
 def test_evidence_stays_finite(rng):
     predictor = calibrated(rng.normal(size=10**5))
     monitor = watch(predictor, np.full(3000, 9.0))

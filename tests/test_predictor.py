@@ -67,7 +67,21 @@ def test_sets(batch):
 def test_descriptions(batch):
     predictor = ts.calibrate(*batch, 0.1, ts.Recipe(ts.RAPS(0.2, 1), ts.Entropy(0.1, 0.5), 2.0))
     assert str(predictor.scoring) == "raps(penalty=0.2, k_reg=1), gamma=0.1, power=0.5, T=2"
-    assert "alpha=0.1" in repr(predictor)
+    assert repr(predictor) == (
+        f"Predictor(alpha=0.1, {predictor.scoring}, threshold {predictor.threshold:.6g}, 7 labels, "
+        "400 calibration rows, marginal)"
+    )
+
+
+def test_a_description_does_not_list_candidates_and_cells(batch):
+    several = ts.calibrate(*batch, 0.1, "er-aps")
+    assert len(several.candidates) > 1
+    assert f", {len(several.candidates)} of 118 candidates in use, 7 labels" in repr(several)
+    assert len(repr(ts.calibrate(*batch, 0.1, "tightest"))) < 160
+    by_label = ts.calibrate(*batch, 0.3, "thr", condition="label")
+    assert (
+        repr(by_label) == "Predictor(alpha=0.3, 7 cells by label, 7 labels, 400 calibration rows, marginal)"
+    )
 
 
 def test_certain_labels_are_not_counted_as_impossible():

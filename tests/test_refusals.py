@@ -46,6 +46,8 @@ LOGITS = [
     ("ragged", [[1.0, 2.0], [1.0]], ValueError, "logits cannot be read as an array"),
     ("masked", np.ma.array(Z, mask=Z > 1.5), TypeError, "logits must not be masked: 1 entries are"),
     ("none", None, TypeError, "got dtype object"),
+    ("none in a list", [[1.0, 2.0, 3.0], [1.0, None, 3.0]], TypeError, "found None at row 1, column 1"),
+    ("text in a list", [[1.0, 2.0, 3.0], [1.0, 2.0, "3"]], TypeError, "found '3' at row 1, column 2"),
 ]
 
 
@@ -83,17 +85,24 @@ LABELS = [
         ValueError,
         "found 18446744073709551615 at row 2",
     ),
-    ("fractions", [0.0, 1.5, 2.0, 0.0], TypeError, "labels must be integers, got dtype float64"),
+    (
+        "fractions",
+        [0.0, 1.5, 2.0, 0.0],
+        TypeError,
+        "labels must be integers, got dtype float64: found 1.5 at row 1",
+    ),
     ("whole floats", [0.0, 1.0, 2.0, 0.0], TypeError, "convert them with .astype(int)"),
-    ("nan", [0.0, NAN, 2.0, 0.0], TypeError, "labels must be integers"),
+    ("nan", [0.0, 1.0, NAN, 0.0], TypeError, "got dtype float64: found nan at row 2"),
+    ("float infinity", [0.0, 1.0, 2.0, INF], TypeError, "got dtype float64: found inf at row 3"),
+    ("no floats", np.zeros(0), TypeError, "labels must be integers, got dtype float64"),
     ("bool", [True, False, True, True], TypeError, "got dtype bool"),
     ("strings", ["0", "1", "2", "0"], TypeError, "got dtype <U1; give the number of each label's column"),
     ("one-hot", np.eye(4), TypeError, "take .argmax(axis=1)"),
-    ("object", np.array([0, 1, 2, None]), TypeError, "got dtype object"),
+    ("object", np.array([0, 1, 2, None]), TypeError, "got dtype object: found None at row 3"),
     ("too few", [0, 1, 2], ValueError, "one value for each of the 4 rows, got shape (3,)"),
     ("too many", [0, 1, 2, 0, 1], ValueError, "one value for each of the 4 rows, got shape (5,)"),
     ("one for all", [0], ValueError, "got shape (1,)"),
-    ("column", np.zeros((4, 1), int), ValueError, "got shape (4, 1)"),
+    ("column", np.zeros((4, 1), int), ValueError, "got shape (4, 1): pass .ravel() of it"),
     ("scalar", 0, ValueError, "got shape ()"),
     ("masked", np.ma.array(Y, mask=[0, 0, 1, 0]), TypeError, "labels must not be masked"),
 ]

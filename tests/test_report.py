@@ -146,6 +146,8 @@ def test_coverage_outside_its_band_stands_out(tmp_path, text):
 def test_recommendation_and_snippet(page):
     found = real()
     assert found.sentence in [text for attrs, text in page.all("p") if attrs.get("class") == "lead"]
+    caution = "It was chosen on these rows: calibrate on others, or coverage is approximate."
+    assert caution in [text for _, text in page.all("p")]
     ((_, snippet),) = page.all("code")
     assert snippet == found.snippet
     compile(snippet, "snippet", "exec")

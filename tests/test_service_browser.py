@@ -85,6 +85,7 @@ def test_live_page(page, service, width, scheme):
     coverage = ask(service, "/v1/state").json["models"][0]["watch"]["coverage"]
     assert f"{100 * coverage:.1f} %" in facts
     assert "600 labels" in facts
+    assert "alarm at 100" in facts
     # Coverage has a line, a band and the level that was asked for.
     for part in (".line", ".band", ".target", ".tip"):
         assert page.locator(f"#coverage {part}").count() == 1
@@ -136,6 +137,7 @@ def test_thresholds_of_labels_have_coverage_without_a_band(browser, tmp_path):
         assert page.locator("#coverage .line").count() == 1
         assert page.locator("#coverage .band").count() == 0
         assert "as in calibration" not in page.inner_text("#coverage-about")
+        assert "No band: condition='label' has a threshold" in page.inner_text("#coverage-about")
         page.close()
         assert problems == []
 

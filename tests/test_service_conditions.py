@@ -65,3 +65,18 @@ def test_the_band_of_a_higher_rank(tmp_path, score_table):
         ask(service, "/v1/feedback", {"request_id": answer["request_id"], "labels": labels.tolist()})
         watch = ask(service, "/v1/state").json["models"][0]["watch"]
     assert watch["band"] == list(ts.metrics.coverage_band(500, alpha, 400, level=0.9))
+
+
+@pytest.mark.parametrize("score_table", [True, False])
+def test_a_selection_on_the_calibration_rows_has_no_band(tmp_path, score_table):
+    save(tmp_path / "model.json", 3, n=500, recipe="er-aps", score_table=score_table)
+    logits, labels = data(3, 400, seed=1)
+    with serving(tmp_path / "model.json", "--alarm-level", 0.05) as service:
+        answer = ask(service, "/v1/predict", {"rows": logits.tolist()}).json
+        ask(service, "/v1/feedback", {"request_id": answer["request_id"], "labels": labels.tolist()})
+        watch = ask(service, "/v1/state").json["models"][0]["watch"]
+        assert "tightset_coverage_band" not in ask(service, "/metrics").content.decode()
+    assert watch["band"] is None
+    assert "(modsel)" in watch["why_no_band"]
+    # The alarm needs no band: it watches each candidate by its own scores.
+    assert (watch["alarm"], watch["alarm_at"]) == ((False, 20.0) if score_table else (None, None))

@@ -126,7 +126,9 @@ def test_labels_may_come_row_by_row_and_once(predictor):
         assert tell([int(labels[0]), int(labels[1]), None]).code == "label_given"
         second = tell([None, int(labels[1]), int(labels[2])]).json
         assert (second["labels"], second["covered"]) == (2, int(hits[1:].sum()))
-        assert tell([0, 0, 0]).code == "request_unknown"
+        done = tell([0, 0, 0])
+        assert (done.status, done.code) == (404, "request_unknown")
+        assert "of which a row still waits for its label" in done.content.decode()
         assert ask(service, "/v1/feedback", {"labels": [1]}).code == "invalid_request"
         assert (
             ask(service, "/v1/feedback", {"request_id": "x", "labels": [1], "a": 1}).code == "invalid_request"

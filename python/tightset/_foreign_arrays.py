@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -60,6 +61,24 @@ def from_arrow_lists(column: Any, name: str) -> NDArray[Any]:
         message = f"{name} must have lists of one length without nulls, got lengths {sorted(lengths)[:5]}"
         raise ValueError(message)
     return np.asarray(values.to_numpy(zero_copy_only=False)).reshape(len(column), *lengths or {0})
+
+
+def odd_entry(value: Any) -> str:
+    """Return where the first entry of a list or frame is that is no real number, for an error; or nothing."""
+    is_mixed = isinstance(value, np.ndarray) and value.dtype.kind == "O"
+    if not (is_mixed or isinstance(value, (list, tuple)) or hasattr(value, "columns")):
+        return ""  # all of one kind, which its dtype names
+    entries = np.asarray(value, dtype=object)
+    for place, entry in np.ndenumerate(entries) if entries.ndim in (1, 2) else ():
+        if isinstance(entry, Real):
+            continue
+        found = f": found {entry!r:.40} at row {place[0]}"
+        if len(place) == 1:
+            return found
+        names = getattr(value, "columns", None)
+        name = place[1] if names is None else names[place[1]]
+        return f"{found}, column {name!r}" if isinstance(name, (str, int)) else found
+    return ""
 
 
 def is_torch(value: object) -> bool:

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tightset._foreign_arrays import RAW_BFLOAT16, as_array, is_torch
+from tightset._foreign_arrays import RAW_BFLOAT16, as_array, is_torch, odd_entry
 from tightset.warning_kinds import ProbabilitiesWarning
 
 ArrayLike: TypeAlias = Any
@@ -65,7 +65,7 @@ def as_real_array(logits: ArrayLike) -> NDArray[Any]:
         with np.errstate(over="ignore"):
             array = array.astype(np.float64)
     elif dtype.kind not in "fiu" and not (dtype == RAW_BFLOAT16 and is_torch(logits)):
-        message = f"logits must be real numbers, got dtype {dtype}"
+        message = f"logits must be real numbers, got dtype {dtype}{odd_entry(logits)}"
         raise TypeError(message)
     return array
 
@@ -180,11 +180,11 @@ def check_texts(texts: Iterable[str], name: str) -> None:
             raise ValueError(message) from None
 
 
-def check_choice(value: object, name: str, choices: tuple[str, ...]) -> None:
-    """Refuse a value that is not one of some names."""
+def check_choice(value: object, name: str, choices: tuple[str, ...], other: str | None = None) -> None:
+    """Refuse a value that is not one of some names; `other` says what else it could have been."""
     if not isinstance(value, str) or value not in choices:
         names = ", ".join(repr(choice) for choice in choices)
-        message = f"{name} must be one of {names}, got {value!r}"
+        message = f"{name} must be one of {names}{f' or {other}' if other else ''}, got {value!r}"
         raise ValueError(message)
 
 
@@ -277,12 +277,16 @@ def _integers(array: NDArray[Any], name: str, n_rows: int, wanted: str) -> NDArr
     if array.shape == (0,) and n_rows == 0:
         return array.astype(np.int64)  # an empty list has no type of its own
     if array.dtype.kind not in "iu":
-        hint = f"give {wanted}"
+        hint, found = f"give {wanted}", odd_entry(array)
         if array.dtype.kind == "f" and array.ndim == 1:
-            hint = "convert them with .astype(int) if they are whole"
-        elif array.ndim == 2 and name == "labels":
+            broken = np.flatnonzero(~np.isfinite(array) | (array != np.floor(array)))
+            if len(broken):
+                found = f": found {array[broken[0]]} at row {broken[0]}"
+            else:
+                hint = "convert them with .astype(int), they are whole"
+        elif array.ndim == 2 and array.shape[1] > 1 and name == "labels":
             hint = "of one-hot rows, take .argmax(axis=1)"
-        message = f"{name} must be integers, got dtype {array.dtype}; {hint}"
+        message = f"{name} must be integers, got dtype {array.dtype}{found}; {hint}"
         raise TypeError(message)
     _check_one_a_row(array, name, n_rows)
     return array
@@ -290,7 +294,8 @@ def _integers(array: NDArray[Any], name: str, n_rows: int, wanted: str) -> NDArr
 
 def _check_one_a_row(array: NDArray[Any], name: str, n_rows: int) -> None:
     if array.shape != (n_rows,):
-        message = f"{name} must have one value for each of the {n_rows} rows, got shape {array.shape}"
+        hint = ": pass .ravel() of it" if array.shape in ((n_rows, 1), (1, n_rows)) else ""
+        message = f"{name} must have one value for each of the {n_rows} rows, got shape {array.shape}{hint}"
         raise ValueError(message)
 
 

@@ -15,6 +15,10 @@ _ALIKE = 1.005
 """Sizes up to half a percent apart are taken for equal."""
 
 
+CAUTION = "It was chosen on these rows: calibrate on others, or coverage is approximate."
+"""What goes with every recommendation."""
+
+
 def with_advice(found: Evaluation, *, probabilities: bool) -> Evaluation:
     """Return the evaluation with what to use, why, and how."""
     level = found.main_level

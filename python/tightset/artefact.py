@@ -19,7 +19,7 @@ def dumps(predictor: Predictor, *, score_table: bool) -> str:
 def loads(text: str | bytes, name: str = "this") -> Predictor:
     """Return the predictor of a document's text; pickles call this and nothing else."""
     try:
-        return from_document(parse(text.decode("utf-8") if isinstance(text, bytes) else text))
+        return from_document(parse(text))
     except (TypeError, ValueError, RecursionError) as error:
         message = f"{name} is not a valid predictor: {error}"
         raise ValueError(message) from error

@@ -258,7 +258,7 @@ def calibrate(
 def as_condition(condition: ArrayLike, n_rows: int) -> tuple[Kind, Groups | None]:
     """Return what coverage is conditional on; anything but a name is one group for each row."""
     if isinstance(condition, str):
-        check_choice(condition, "condition", OF_LABELS)
+        check_choice(condition, "condition", OF_LABELS, "an array with the group of each row")
         return condition, None  # type: ignore[return-value]
     return "groups", as_groups(condition, n_rows, "condition")
 

@@ -32,7 +32,7 @@ from tightset.selection_curve import SelectionCurve
 from tightset.sets import PredictionSets
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Predictor:
     """A calibrated predictor: immutable, safe to share among threads, the same bits everywhere.
 
@@ -83,13 +83,24 @@ class Predictor:
     seed: int
     probabilities: bool
     uses_row_ids: bool
-    condition: Condition | None = field(default=None, repr=False)
+    condition: Condition | None = None
     guarantee: Guarantee = "marginal"
     delta: float | None = None
     shares: int = 1
-    label_names: tuple[str, ...] | None = field(default=None, repr=False)
-    selection_curve: SelectionCurve | None = field(default=None, repr=False, compare=False)
-    calibration_scores: NDArray[np.float64] | None = field(default=None, repr=False, compare=False)
+    label_names: tuple[str, ...] | None = None
+    selection_curve: SelectionCurve | None = field(default=None, compare=False)
+    calibration_scores: NDArray[np.float64] | None = field(default=None, compare=False)
+
+    def __repr__(self) -> str:
+        # Not all fields: candidates may be hundreds, each with a table of scores.
+        if self.condition is not None:
+            used = f"{self.condition.n_cells} cells by {self.condition.kind}"
+        elif len(self.candidates) == 1:
+            used = f"{self.candidates[0].scoring}, threshold {self.candidates[0].threshold:.6g}"
+        else:
+            used = f"{len(self.candidates)} of {len(self.recipe.candidates)} candidates in use"
+        data = f"{self.n_labels} labels, {self.n_calibration} calibration rows"
+        return f"Predictor(alpha={self.alpha:g}, {used}, {data}, {self.guarantee})"
 
     @property
     def scoring(self) -> Scoring:

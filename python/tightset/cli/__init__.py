@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 
+from tightset.extras import missing
+
 __all__ = ["main"]
 
 
@@ -12,7 +14,7 @@ def main() -> None:
     try:
         import typer  # noqa: F401
     except ModuleNotFoundError:
-        sys.stderr.write("tightset: error: the command line needs typer: pip install 'tightset[cli]'\n")
+        sys.stderr.write(f"tightset: error: {missing('the command line needs', 'typer', 'cli')}\n")
         raise SystemExit(2) from None
     from tightset.cli.app import run
 

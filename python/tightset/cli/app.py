@@ -20,6 +20,7 @@ from tightset.cli.optional import MissingPackageError
 from tightset.cli.predict import predict
 from tightset.cli.reproduce import reproduce
 from tightset.cli.serve import serve
+from tightset.warning_kinds import ProbabilitiesWarning
 
 _REFUSED = 2
 _INTERRUPTED = 130
@@ -108,7 +109,10 @@ def _fail(message: str, code: int = _REFUSED) -> int:
 
 
 def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
-    sys.stderr.write(f"tightset: warning: {_one_line(str(message))}\n")
+    text = str(message)
+    if isinstance(message, ProbabilitiesWarning):
+        text = text.replace("pass probabilities=True", "use --probabilities of calibrate or compare")
+    sys.stderr.write(f"tightset: warning: {_one_line(text)}\n")
 
 
 def _one_line(text: str) -> str:

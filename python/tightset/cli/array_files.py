@@ -185,7 +185,7 @@ def _from_parquet(source: Path | io.BytesIO) -> Mapping[str, NDArray[Any]]:
     On this thread alone. pyarrow's own threads hold on to an object of Python, such as bytes that came
     through a pipe, for a moment after they have read it; a process that ended in this moment was aborted.
     """
-    parquet = optional_package("pyarrow.parquet", ".parquet files")
+    parquet = optional_package("pyarrow.parquet", ".parquet files", "files")
     with parquet.ParquetFile(source, pre_buffer=False) as file:
         table = file.read(use_threads=False)
     columns: dict[str, NDArray[Any]] = {}
@@ -202,7 +202,7 @@ def _from_parquet(source: Path | io.BytesIO) -> Mapping[str, NDArray[Any]]:
 
 
 def _from_safetensors(file: Path) -> Mapping[str, NDArray[Any]]:
-    package = optional_package("safetensors", ".safetensors files")
+    package = optional_package("safetensors", ".safetensors files", "files")
     try:
         with package.safe_open(file, framework="numpy") as tensors:
             return {name: tensors.get_tensor(name) for name in tensors.keys()}  # noqa: SIM118

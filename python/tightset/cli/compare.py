@@ -11,6 +11,7 @@ import numpy as np
 import typer
 
 from tightset import comparison
+from tightset.advice import CAUTION
 from tightset.cli import options, tables
 from tightset.cli.array_files import Data, read_data
 from tightset.cli.comparison_csv import csv_text
@@ -76,7 +77,7 @@ def compare(
     if all_methods:
         more, left_out = available(ALL)
         names = list(dict.fromkeys([*names, *more]))
-    writer = None if report is None else optional_package("tightset.report", "reports")
+    writer = None if report is None else optional_package("tightset.report", "reports", "plot")
     data = _sample(read_data(logits, labels), max_rows, seed)
     with Progress(len(names) * splits, "comparing") as progress:
         found = comparison.compare(
@@ -109,7 +110,7 @@ def compare(
             tables.fairness_and_time(found),
             *(["\n".join(found.notes)] if found.notes else []),
             found.sentence,
-            "It was chosen on these rows: calibrate on others, or coverage is approximate.",
+            CAUTION,
         ]
         parts += [f"report: {report}"] if report else []
         sys.stdout.write("\n\n".join(parts) + "\n")

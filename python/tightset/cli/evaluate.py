@@ -10,7 +10,6 @@ from tightset.cli.input_files import check_one_is_standard
 from tightset.cli.predict import predict_in_blocks
 from tightset.cli.predictor_files import read_predictor
 from tightset.metrics import report
-from tightset.predictor import Predictor
 
 
 def evaluate(
@@ -32,24 +31,8 @@ def evaluate(
     data = read_data(logits, labels)
     used = read_predictor(predictor)
     sets = predict_in_blocks(used, data.logits, groups=read_groups(groups), threads=threads)
-    found = report(
-        sets,
-        data.labels,
-        data.logits,
-        used.alpha,
-        # A report takes the rank for that of alpha, which a pac guarantee raises.
-        used.n_calibration if has_law(used) and used.guarantee == "marginal" else None,
-        probabilities=used.probabilities,
-    )
+    found = report(sets, data.labels, data.logits, predictor=used)
     if json:
         options.print_json(found.to_dict())
     else:
         sys.stdout.write(f"{found}\n")
-
-
-def has_law(predictor: Predictor) -> bool:
-    """Whether coverage follows the beta law of the predictor's rank, over calibrations.
-
-    Not with selection on the rows that calibrate, or with thresholds of several cells.
-    """
-    return predictor.recipe.selection in (None, "held-out") and predictor.condition is None

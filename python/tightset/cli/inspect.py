@@ -7,9 +7,8 @@ import sys
 from tightset.cells import Condition
 from tightset.cli import options
 from tightset.cli.calibrate import described
-from tightset.cli.evaluate import has_law
 from tightset.cli.predictor_files import read_predictor
-from tightset.metrics.marginal import rank_band
+from tightset.metrics.predictor_law import law_band, why_no_law
 from tightset.predictor import Predictor
 
 
@@ -22,7 +21,7 @@ def inspect(predictor: options.Predictor, *, json: options.Json = False) -> None
     """
     found = read_predictor(predictor)
     facts = described(found)
-    band = rank_band(found.n_calibration, found.rank, None, 0.9) if has_law(found) else None
+    band = law_band(found, None, 0.9)
     if json:
         options.print_json({**facts, "true_coverage_band": None if band is None else list(band)})
         return
@@ -39,6 +38,8 @@ def inspect(predictor: options.Predictor, *, json: options.Json = False) -> None
         lines += _cells(found.condition)
     if band is not None:
         lines.append(f"true coverage    {band.lower:.4f} to {band.upper:.4f} for nine calibrations of ten")
+    else:
+        lines.append(f"true coverage    no band: {why_no_law(found)}")
     lines += [f"in use           {c.scoring}, threshold {c.threshold:.6g}" for c in found.candidates[:5]]
     if len(found.candidates) > 5:
         lines.append(f"                 and {len(found.candidates) - 5} more, among which new rows choose")

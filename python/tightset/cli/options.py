@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from tightset.cli.optional import MissingPackageError
+from tightset.extras import missing
 from tightset.methods import available, method_names, names_in_words
 from tightset.recipes import recipe_names
 
@@ -83,8 +84,7 @@ def parse_recipes(recipes: str) -> list[str]:
     if wrong is not None or not names:
         message = f"--recipes must be {names_in_words()}, got {wrong or recipes!r}"
         raise ValueError(message)
-    _, missing = available(names)
-    if missing:
-        message = f"{', '.join(missing)} need scikit-learn: pip install 'tightset[sklearn]'"
-        raise MissingPackageError(message)
+    _, without = available(names)
+    if without:
+        raise MissingPackageError(missing(f"{', '.join(without)} need", "scikit-learn", "sklearn"))
     return names

@@ -10,6 +10,7 @@ from typing import Any
 from tightset.cli.standard_streams import written
 from tightset.effects import Saturation, SelectionEffect
 from tightset.evaluation import Evaluation
+from tightset.extras import missing
 from tightset.progress import Progress
 
 _SIZE = (7.0, 4.5)
@@ -24,7 +25,7 @@ def draw(
         report = import_module("tightset.report")
         figures = import_module("matplotlib.figure")
     except ImportError:
-        return [], "No plots and reports: they need matplotlib: pip install 'tightset[plot]'"
+        return [], missing("No plots and reports: they need", "matplotlib", "plot")
 
     work: list[tuple[Path, Callable[[Any], Any]]] = []
     for one in found:

@@ -72,7 +72,7 @@ def serve(
     tightset serve digits=predictor.json news=other.json --port 9000 --workers 2
     tightset serve predictor.json --state watch.json --adapt
     """
-    service = optional_package("tightset.service", "services")
+    service = optional_package("tightset.service", "services", "serve")
     limits = service.Limits(
         body=max_body * _MIB,
         json_body=max_json * _MIB,

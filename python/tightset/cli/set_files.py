@@ -23,7 +23,7 @@ def check_destination(path: str) -> None:
         message = f"--output must end in one of {', '.join(SUFFIXES)} or be -, got {path!r}"
         raise ValueError(message)
     if Path(path).suffix.lower() == ".parquet":
-        optional_package("pyarrow.parquet", ".parquet files")
+        optional_package("pyarrow.parquet", ".parquet files", "files")
     check_folder(Path(path))
 
 
@@ -36,8 +36,8 @@ def write_sets(sets: PredictionSets, path: str) -> None:
                 file, indptr=sets.indptr, indices=sets.indices, n_labels=np.int64(sets.n_labels)
             )
         elif suffix == ".parquet":
-            arrow = optional_package("pyarrow", ".parquet files")
-            parquet = optional_package("pyarrow.parquet", ".parquet files")
+            arrow = optional_package("pyarrow", ".parquet files", "files")
+            parquet = optional_package("pyarrow.parquet", ".parquet files", "files")
             labels = arrow.LargeListArray.from_arrays(sets.indptr, sets.indices)
             table = arrow.table({"row": np.arange(len(sets)), "size": sets.sizes, "labels": labels})
             parquet.write_table(table, file)

@@ -16,8 +16,14 @@ _MOST_DIGITS = 20
 """Digits of the largest 64-bit integer."""
 
 
-def parse(text: str) -> Any:
+def parse(text: str | bytes) -> Any:
     """Return the value of a JSON text, refusing what readers disagree on."""
+    if isinstance(text, bytes):
+        try:
+            text = text.decode("utf-8")
+        except UnicodeDecodeError as error:
+            message = f"it is no predictor document, which is JSON in UTF-8: byte {error.start} is not text"
+            raise ValueError(message) from None
     if text.count(",") > _MOST_VALUES:
         message = f"it has more than {_MOST_VALUES} values"
         raise ValueError(message)

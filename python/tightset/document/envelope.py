@@ -29,7 +29,7 @@ def sealed(document: dict[str, Any]) -> str:
 
 def opened(text: str | bytes, kind: str, version: int) -> dict[str, Any]:
     """Return the document of a text whose format, version and hash are right; ValueError otherwise."""
-    document = parse(text.decode("utf-8") if isinstance(text, bytes) else text)
+    document = parse(text)
     if not isinstance(document, dict) or document.get("format") != kind:
         message = f"its format is not {kind!r}"
         raise ValueError(message)

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from tightset._foreign_arrays import as_array
 from tightset._inputs import ArrayLike, as_features, as_integer
+from tightset.extras import missing
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -135,6 +136,6 @@ def _sparse() -> Any:
     try:
         from scipy import sparse
     except ImportError as error:
-        message = "tightset.graphs needs SciPy: pip install 'tightset[graphs]'"
+        message = missing("tightset.graphs needs", "SciPy", "graphs")
         raise ImportError(message) from error
     return sparse

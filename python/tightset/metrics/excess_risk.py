@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from tightset import _core
 from tightset._inputs import ArrayLike, as_alpha, as_features, as_integer, as_seed
+from tightset.extras import missing
 from tightset.metrics.marginal import covers
 from tightset.sets import PredictionSets
 
@@ -148,6 +149,6 @@ def _default_classifier() -> Any:
     try:
         from sklearn.ensemble import HistGradientBoostingClassifier
     except ImportError as error:
-        message = "excess_risk needs scikit-learn: pip install 'tightset[sklearn]'"
+        message = missing("excess_risk needs", "scikit-learn", "sklearn")
         raise ImportError(message) from error
     return HistGradientBoostingClassifier(early_stopping=True, random_state=0)

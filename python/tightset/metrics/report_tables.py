@@ -75,6 +75,8 @@ def _coverage_table(report: Report) -> Table:
             likely = f"{name}, {100 * LEVEL:.0f} % of draws"
             lines.append([likely, f"{band.lower:.4f}", f"to {band.upper:.4f}"])
         notes.append(f"observed coverage is {where} its band")
+    if report.why_no_band is not None:
+        notes.append(f"no band: {report.why_no_band}")
     return Table("coverage", ["", ""], lines, notes)
 
 

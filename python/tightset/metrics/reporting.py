@@ -13,6 +13,7 @@ from tightset.metrics.excess_risk import ExcessRisk, excess_risk
 from tightset.metrics.layout import html, text
 from tightset.metrics.marginal import Band, SizeSummary, coverage_band, covers, size_summary
 from tightset.metrics.p_value_criteria import PValueCriteria, p_value_criteria
+from tightset.metrics.predictor_law import law_band, why_no_law
 from tightset.metrics.report_tables import LEVEL, tables_of, title_of
 from tightset.metrics.slabs import WorstSlab, worst_slab_coverage
 from tightset.metrics.strata import (
@@ -40,12 +41,12 @@ class Report:
     rows, n_labels
         How many of each.
     alpha, n_calibration
-        As given, or None.
+        As given or as the predictor has them, or None.
     coverage
         Share of sets that contain the label.
     true_band, observed_band
         Where the true coverage lies for 90 % of calibrations, and where that of so many rows does;
-        None without `n_calibration`.
+        None without `n_calibration`, and where `why_no_band` says why.
     size
         Sizes, with empty sets apart.
     by_entropy, by_scenario
@@ -59,6 +60,8 @@ class Report:
         without alpha or scikit-learn.
     p_value_criteria
         None without p-values.
+    why_no_band
+        Why the coverage of the given predictor has no band; None if it has one or no predictor was given.
     """
 
     rows: int
@@ -77,6 +80,7 @@ class Report:
     worst_slab: WorstSlab | None = None
     excess_risk: ExcessRisk | None = None
     p_value_criteria: PValueCriteria | None = None
+    why_no_band: str | None = None
 
     def __repr__(self) -> str:
         return f"Report({self.rows} rows, coverage {self.coverage:.4f}, mean size {self.size.mean:.3f})"
@@ -105,6 +109,7 @@ class Report:
             "coverage": self.coverage,
             "true_band": None if self.true_band is None else list(self.true_band),
             "observed_band": None if self.observed_band is None else list(self.observed_band),
+            "why_no_band": self.why_no_band,
             "size": asdict(self.size),
             "by_entropy": strata(self.by_entropy),
             "by_scenario": strata(self.by_scenario),
@@ -167,6 +172,7 @@ def report(
     n_calibration: int | None = None,
     label_names: Sequence[object] | None = None,
     *,
+    predictor: Any = None,
     features: ArrayLike | None = None,
     p_values: ArrayLike | None = None,
     probabilities: bool = False,
@@ -184,9 +190,14 @@ def report(
     alpha
         Miscoverage that was asked for; without it no gaps to 1 - alpha are reported.
     n_calibration
-        Rows that set the threshold, for the bands of `coverage_band`; needs `alpha`.
+        Rows that set the threshold, for the bands of `coverage_band`; needs `alpha`. The bands are those of
+        one score that was not selected on these rows: see `predictor`.
     label_names
-        A name for each of the K labels; their numbers by default.
+        A name for each of the K labels; by default those that the predictor has, or their numbers.
+    predictor
+        What the sets were predicted by, in place of `alpha` and `n_calibration`: it knows how logits are read
+        and whether its coverage has a band, and where not (it selected on the calibration rows, or has
+        several cells) the report says why.
     features
         Where rows are, shape (n, d), for the worst slab and, with alpha, the excess risk (ERT), which needs
         scikit-learn and is left out without it; it takes seconds.
@@ -204,7 +215,7 @@ def report(
     >>> logits = 2 * rng.normal(size=(3000, 3)) + 4 * np.eye(3)[labels]
     >>> predictor = ts.calibrate(logits[:1000], labels[:1000], alpha=0.1, recipe="thr")
     >>> sets = predictor.predict_set(logits[1000:])
-    >>> found = ts.metrics.report(sets, labels[1000:], logits[1000:], alpha=0.1, n_calibration=1000)
+    >>> found = ts.metrics.report(sets, labels[1000:], logits[1000:], predictor=predictor)
     >>> print(found)
     Prediction sets: 2000 rows, 3 labels, alpha 0.1, 1000 calibration rows
     <BLANKLINE>
@@ -252,14 +263,14 @@ def report(
       3 of 3 classes occur
     """
     covered = covers(sets, labels)
-    level = None if alpha is None else as_alpha(alpha)
-    true_band = observed_band = None
-    if n_calibration is not None:
-        if level is None:
-            message = f"n_calibration needs alpha, got n_calibration={n_calibration!r} without it"
-            raise TypeError(message)
-        true_band = coverage_band(n_calibration, level, level=LEVEL)
-        observed_band = coverage_band(n_calibration, level, len(sets), level=LEVEL)
+    if predictor is None:
+        law = _law_of_rank(alpha, n_calibration, len(sets))
+    else:
+        law = _law_of(predictor, len(sets), alpha=alpha, n_calibration=n_calibration)
+        probabilities = probabilities or getattr(predictor, "probabilities", False)
+        if label_names is None:
+            label_names = getattr(predictor, "label_names", None)
+    level: float | None = law["alpha"]
     entropy_strata = scenarios = rank_strata = None
     if logits is not None:
         of_rows = entropy_of_rows(sets, logits, probabilities, stacklevel=2)
@@ -275,11 +286,8 @@ def report(
     return Report(
         rows=len(sets),
         n_labels=sets.n_labels,
-        alpha=level,
-        n_calibration=None if n_calibration is None else int(n_calibration),
+        **law,
         coverage=float(covered.mean()),
-        true_band=true_band,
-        observed_band=observed_band,
         size=size_summary(sets, labels),
         by_entropy=entropy_strata,
         by_scenario=scenarios,
@@ -290,6 +298,40 @@ def report(
         excess_risk=risk,
         p_value_criteria=None if p_values is None else p_value_criteria(p_values, labels, level),
     )
+
+
+def _law_of_rank(alpha: float | None, n_calibration: int | None, n_test: int) -> dict[str, Any]:
+    """Return the fields of a report that two numbers tell, which know nothing of a selection."""
+    level = None if alpha is None else as_alpha(alpha)
+    if n_calibration is None:
+        return {"alpha": level, "n_calibration": None, "true_band": None, "observed_band": None}
+    if level is None:
+        message = f"n_calibration needs alpha, got n_calibration={n_calibration!r} without it"
+        raise TypeError(message)
+    return {
+        "alpha": level,
+        "n_calibration": int(n_calibration),
+        "true_band": coverage_band(n_calibration, level, level=LEVEL),
+        "observed_band": coverage_band(n_calibration, level, n_test, level=LEVEL),
+    }
+
+
+def _law_of(predictor: Any, n_test: int, **given: object) -> dict[str, Any]:
+    """Return the same of a predictor, which knows whether the law is its own."""
+    for name, value in given.items():
+        if value is not None:
+            message = f"{name} must not be given beside predictor, which has its own, got {value!r}"
+            raise TypeError(message)
+    if not hasattr(predictor, "predict_set") or not hasattr(predictor, "n_calibration"):
+        message = f"predictor must be what calibrate returns, got {type(predictor).__name__}"
+        raise TypeError(message)
+    return {
+        "alpha": predictor.alpha,
+        "n_calibration": predictor.n_calibration,
+        "true_band": law_band(predictor, None, LEVEL),
+        "observed_band": law_band(predictor, n_test, LEVEL),
+        "why_no_band": why_no_law(predictor),
+    }
 
 
 def _without(found: Any, *names: str) -> dict[str, Any] | None:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from tightset._inputs import ArrayLike, as_alpha, as_integer, as_number
 from tightset.beta import MOST_TRIALS
-from tightset.metrics.marginal import rank_band
+from tightset.metrics.predictor_law import law_band
 from tightset.monitor.evidence import MOST, ODDS, CoverageEvidence
 from tightset.monitor.state import VERSION, check_state, fingerprint, require_scores
 from tightset.predictor import Predictor
@@ -96,17 +96,19 @@ class CoverageMonitor:
         return self._covered / self._n if self._n else None
 
     @property
-    def band(self) -> tuple[float, float]:
+    def band(self) -> tuple[float, float] | None:
         """Where the coverage of `n` labels lies with probability 1 - level under exchangeability.
 
         The band is for one look at this n; only the alarm may be watched all the time. It is exact for scores
-        without ties that nothing was selected on: see `tightset.metrics.coverage_band`.
+        without ties that nothing was selected on (see `tightset.metrics.coverage_band`), and None for
+        predictors that selected on their calibration rows, whose coverage may spread more widely. The alarm
+        holds for them all the same: it watches each candidate by its own scores.
         """
-        if not self._n:
-            return (0.0, 1.0)
-        rows = self._n if self._n <= MOST_TRIALS else None
-        band = rank_band(self.predictor.n_calibration, self.predictor.rank, rows, 1.0 - self.level)
-        return (band.lower, band.upper)
+        rows = self._n if 0 < self._n <= MOST_TRIALS else None
+        band = law_band(self.predictor, rows, 1.0 - self.level)
+        if band is None:
+            return None
+        return (band.lower, band.upper) if self._n else (0.0, 1.0)
 
     @property
     def evidence(self) -> float:

@@ -13,10 +13,12 @@ Every function takes ``ax`` and ``theme``. Recipes have the same colour and mark
 theme, plots are dark on dark figures.
 """
 
+from tightset.extras import missing as _missing
+
 try:
     import matplotlib as _matplotlib  # noqa: F401
 except ModuleNotFoundError as _error:
-    _message = "tightset.plot needs matplotlib: pip install 'tightset[plot]'"
+    _message = _missing("tightset.plot needs", "matplotlib", "plot")
     raise ModuleNotFoundError(_message, name="matplotlib") from _error
 
 from tightset.plot.curves import selection_curve

@@ -8,6 +8,7 @@ from html import escape
 from pathlib import Path
 
 from tightset._core import VERSION
+from tightset.advice import CAUTION
 from tightset.evaluation import Evaluation
 from tightset.plot.theme import DARK, LIGHT, Theme
 from tightset.report import tables
@@ -103,7 +104,10 @@ def _part(name: str, found: Evaluation, *, alone: bool) -> str:
     return (
         f'<section id="{name}" aria-label="{escape(found.dataset)}">{heading}'
         f'<p class="lead">{escape(found.sentence)}</p>{_facts(found)}'
-        + titled("Use it", f'<pre tabindex="0"><code>{escape(found.snippet)}</code></pre>')
+        + titled(
+            "Use it",
+            f'<p>{escape(CAUTION)}</p><pre tabindex="0"><code>{escape(found.snippet)}</code></pre>',
+        )
         + titled("Plots", f'{_left_out(found)}<div class="figures">{shown}</div>')
         + titled("Tables", tables.details(found) + tables.sizes(found) + tables.coverages(found))
         + _notes(found)

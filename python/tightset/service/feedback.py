@@ -79,8 +79,8 @@ class Memory:
         sent = self._sent.get(request_id)
         if sent is None:
             message = (
-                f"request_id must be of a request in the last {self._seconds:g} s that is still remembered, "
-                f"got {request_id[:80]!r}"
+                f"request_id must be of a request in the last {self._seconds:g} s of which a row still waits "
+                f"for its label, got {request_id[:80]!r}"
             )
             raise Refusal("request_unknown", message)
         return sent

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tightset.metrics.marginal import rank_band
+from tightset.metrics.predictor_law import law_band, why_no_law
 from tightset.monitor import AdaptiveAlpha, CoverageMonitor
 from tightset.predictor import Predictor
 from tightset.service.models import Model
@@ -68,18 +68,15 @@ class Watch:
     def band(self) -> tuple[float, float] | None:
         """Where coverage of so many labels lies if rows are as in calibration.
 
-        None before the first, and where cells have thresholds of their own. It is for one look; what may be
-        watched all the time is the alarm. With an alarm the band has its level, without one it is that of
-        nine draws of ten.
+        None before the first, and where `why_no_law` says why. It is for one look; what may be watched all
+        the time is the alarm. With an alarm the band has its level, without one it is that of nine draws of
+        ten.
         """
-        p = self.model.predictor
-        if not self.labelled or p.condition is not None:
+        if not self.labelled:
             return None
         if self.monitor is not None:
-            lower, upper = self.monitor.band
-            return float(lower), float(upper)
-        band = rank_band(p.n_calibration, p.rank, self.labelled, 0.9)
-        return band.lower, band.upper
+            return self.monitor.band
+        return law_band(self.model.predictor, self.labelled, 0.9)
 
     def learn(
         self,
@@ -115,11 +112,13 @@ class Watch:
                 "coverage": sum(self._recent) / len(self._recent) if self._recent else None,
             },
             "band": None if band is None else list(band),
+            "why_no_band": why_no_law(self.model.predictor),
             "alpha": self.alpha,
             "adapts": self.adaptive is not None,
             "alarm": None,
             "alarmed_at": None,
             "evidence": None,
+            "alarm_at": None,
             "off": self.off,
             "history": [*self._history, self._point()] if self.labelled else [],
         }
@@ -128,6 +127,7 @@ class Watch:
             found["alarmed_at"] = self.monitor.alarmed_at
             evidence = float(self.monitor.evidence)
             found["evidence"] = evidence if np.isfinite(evidence) else None
+            found["alarm_at"] = 1.0 / self.monitor.level
         return found
 
     def state(self) -> dict[str, Any]:

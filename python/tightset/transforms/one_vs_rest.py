@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from tightset import _core
 from tightset._inputs import as_integer, as_number
+from tightset.extras import missing
 from tightset.scores import THR, Scoring
 from tightset.transforms.transform import Transform
 
@@ -215,5 +216,5 @@ def _sklearn(module: str) -> Any:
     try:
         return import_module(f"sklearn.{module}")
     except ImportError as error:
-        message = "fitting this transform needs scikit-learn: pip install 'tightset[sklearn]'"
+        message = missing("fitting this transform needs", "scikit-learn", "sklearn")
         raise ImportError(message) from error

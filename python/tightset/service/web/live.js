@@ -65,10 +65,10 @@ function drawCoverage(model) {
     about.textContent = "Share of rows whose set had the true label.";
     return show(box, nothing("Feedback is off: it needs one worker."));
   }
-  // Thresholds of cells have no band together.
-  const band = model.condition ? "" : ", and where it lies if rows are as in calibration" + (watch.off ? " (nine draws of ten)" : "");
+  const band = watch.why_no_band ? "" : ", and where it lies if rows are as in calibration" + (watch.off ? " (nine draws of ten)" : "");
   about.textContent = `Share of rows whose set, as it was sent, had the true label${band}. `
-    + `Dashed: ${percent(target, 0)}, what was asked for. Over labels so far.`;
+    + `Dashed: ${percent(target, 0)}, what was asked for. Over labels so far.`
+    + (watch.why_no_band ? ` No band: ${watch.why_no_band}.` : "");
   const points = watch.history.filter((p) => p[1] !== null);
   if (!points.length) return show(box, nothing("No labels yet. Send them to /v1/feedback with the request's id."));
   const late = points.slice(Math.floor(points.length / 8));
@@ -84,9 +84,11 @@ function drawCoverage(model) {
   const least = Math.min(Math.log10(points[0][0]), most - 1);
   const at = (n) => x((Math.log10(n) - least) / (most - least));
   const inside = (v) => y(Math.min(1, Math.max(low, v)));
-  if (!model.condition) {
-    const up = points.map((p) => [at(p[0]), inside(p[3])]);
-    const down = points.map((p) => [at(p[0]), inside(p[2])]).reverse();
+  // A state that an older version wrote may have no bands where this one does, or the other way round.
+  const banded = points.filter((p) => p[2] !== null);
+  if (!watch.why_no_band && banded.length) {
+    const up = banded.map((p) => [at(p[0]), inside(p[3])]);
+    const down = banded.map((p) => [at(p[0]), inside(p[2])]).reverse();
     svg.append(drawn("path", { class: "band", d: `${path(up.concat(down))}Z` }));
   }
   svg.append(drawn("line", { class: "target", x1: x(0), x2: x(1), y1: y(target), y2: y(target) }));
@@ -206,7 +208,7 @@ function drawFacts(state, model) {
     fact("latency", duration(state.latency.p50), `99 %: ${duration(state.latency.p99)}`),
   ];
   if (watch && watch.evidence !== null) {
-    facts.splice(2, 0, fact("evidence of loss", watch.evidence >= 1e4 ? watch.evidence.toExponential(1) : watch.evidence.toPrecision(2), `alarm ${watch.alarm ? "raised" : "not raised"}`));
+    facts.splice(2, 0, fact("evidence of loss", watch.evidence >= 1e4 ? watch.evidence.toExponential(1) : watch.evidence.toPrecision(2), watch.alarm ? "alarm raised" : `alarm at ${count(watch.alarm_at)}`));
   }
   if (watch && watch.adapts) facts.push(fact("alpha now", String(Number(watch.alpha.toPrecision(3))), "follows labels"));
   show($("facts"), ...facts);
