@@ -13,6 +13,7 @@ import pytest
 import tightset as ts
 from conftest import synthetic
 from tightset import metrics
+from tightset.metrics.predictor_law import law_band
 
 
 @pytest.fixture(scope="module")
@@ -182,3 +183,9 @@ def test_to_frame_without_pandas(case, monkeypatch):
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(ImportError, match="to_frame needs pandas"):
         metrics.report(sets, labels).to_frame()
+
+
+def test_the_band_of_very_many_rows_is_that_of_the_true_coverage():
+    rng = np.random.default_rng(0)
+    predictor = ts.calibrate(rng.normal(size=(100, 3)), rng.integers(3, size=100), recipe="thr")
+    assert law_band(predictor, 10**9, 0.9) == law_band(predictor, None, 0.9)

@@ -80,3 +80,14 @@ def test_a_selection_on_the_calibration_rows_has_no_band(tmp_path, score_table):
     assert "(modsel)" in watch["why_no_band"]
     # The alarm needs no band: it watches each candidate by its own scores.
     assert (watch["alarm"], watch["alarm_at"]) == ((False, 20.0) if score_table else (None, None))
+
+
+def test_levels_that_change_have_no_band(tmp_path):
+    save(tmp_path / "model.json", 3, n=500, recipe="thr", score_table=True)
+    logits, labels = data(3, 400, seed=1)
+    with serving(tmp_path / "model.json", "--adapt") as service:
+        answer = ask(service, "/v1/predict", {"rows": logits.tolist()}).json
+        ask(service, "/v1/feedback", {"request_id": answer["request_id"], "labels": labels.tolist()})
+        watch = ask(service, "/v1/state").json["models"][0]["watch"]
+    assert watch["band"] is None
+    assert watch["why_no_band"].startswith("alpha adapts")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import socket
 import threading
@@ -29,10 +30,11 @@ class Echo:
     def __init__(self):
         self.reader = BodyReader(Limits(body_seconds=0.5))
         self.gone = 0
+        self.long = b""
 
     async def __call__(self, scope, receive, send):
         request = Request(scope, receive)
-        status = 200
+        status, body = 200, b""
         try:
             body = await self.reader.read(request, BINARY["Content-Type"])
             content = f"{type(body).__name__} {len(body)} {hashlib.sha256(body).hexdigest()}".encode()
@@ -41,9 +43,15 @@ class Echo:
             return
         except Refusal as refusal:
             status, content = refusal.status, refusal.code.encode()
-        headers = [(b"content-length", str(len(content)).encode())]
+        parts = (
+            [content]
+            if body != b"long"
+            else [self.long[i : i + 10**6] for i in range(0, len(self.long), 10**6)]
+        )
+        headers = [(b"content-length", str(sum(map(len, parts))).encode())]
         await send({"type": "http.response.start", "status": status, "headers": headers})
-        await send({"type": "http.response.body", "body": content})
+        for part in parts:
+            await send({"type": "http.response.body", "body": part, "more_body": part is not parts[-1]})
 
 
 class Running:
@@ -186,9 +194,42 @@ def test_a_client_that_leaves_is_noticed(running):
     assert len(running.server.server_state.connections) == 0
 
 
+def test_a_client_that_leaves_between_two_parts_is_noticed():
+    class Gone:
+        disconnected, more_body, body = True, True, b""
+
+    connection = object.__new__(Connection)
+    connection.cycle = Gone
+    assert asyncio.run(connection._receive_into(Gone, memoryview(bytearray(3)))) is False
+
+
+def test_answers_wait_for_clients_that_read_slowly(running):
+    """More than the socket holds: writing is paused and goes on."""
+    before = running.app.long
+    running.app.long = b"x" * 30_000_000
+    client = Client(running.port)
+    client._socket.sendall(request_bytes("POST", "/", b"long", **TYPE))
+    time.sleep(0.2)
+    got = 0
+    while got < len(running.app.long):
+        part = client._socket.recv(2**20)
+        assert part
+        got += len(part)
+    client.close()
+    running.app.long = before
+
+
 def test_another_server_gives_bodies_in_parts():
     running = Running("asyncio", http="h11")
     try:
+        client = Client(running.port)
+        client._socket.sendall(request_bytes("POST", "/", bytes(10**6), **TYPE)[:300_000])
+        time.sleep(0.1)
+        client.close()
+        deadline = time.monotonic() + 10
+        while not running.app.gone and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert running.app.gone == 1
         body, client = content_of(10**6), Client(running.port)
         assert client.ask(request_bytes("POST", "/", body, **TYPE))[2] == told("bytes", body)
         client.close()

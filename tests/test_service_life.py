@@ -485,6 +485,11 @@ def test_clients_that_leave_are_no_faults(path):
             connection._socket.sendall(request[: request.index(b"\r\n\r\n") + 4])
             time.sleep(0.05)
             connection.close()
+        infer = request_bytes("POST", "/v2/models/model/infer", bytes(10**6), Content_Type="application/json")
+        connection = Connection(service.port)
+        connection._socket.sendall(infer[:300_000])
+        time.sleep(0.05)
+        connection.close()
         assert ask(service, "/v1/predict", {"rows": [[1, 2, 3]]}).status == 200
         metrics = ask(service, "/metrics").content.decode()
         assert 'endpoint="predict",status="200"} 1' in metrics

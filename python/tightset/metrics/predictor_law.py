@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tightset.beta import MOST_TRIALS
 from tightset.metrics.marginal import Band, rank_band
 
 
@@ -34,8 +35,13 @@ def why_no_law(predictor: Any) -> str | None:
 
 
 def law_band(predictor: Any, n_test: int | None, level: float) -> Band | None:
-    """Return the band of a predictor's coverage, as `coverage_band` at its own rank; None without a law."""
+    """Return the band of a predictor's coverage, as `coverage_band` at its own rank; None without a law.
+
+    Of very many test rows it is that of the true coverage, from which theirs no longer differs.
+    """
     if why_no_law(predictor) is not None:
         return None
+    if n_test is not None and n_test > MOST_TRIALS:
+        n_test = None
     predictor = getattr(predictor, "predictor", predictor)
     return rank_band(predictor.n_calibration, predictor.rank, n_test, level)

@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tightset._inputs import ArrayLike, as_alpha, as_integer, as_number
-from tightset.beta import MOST_TRIALS
 from tightset.metrics.predictor_law import law_band
 from tightset.monitor.evidence import MOST, ODDS, CoverageEvidence
 from tightset.monitor.state import VERSION, check_state, fingerprint, require_scores
@@ -104,8 +103,7 @@ class CoverageMonitor:
         predictors that selected on their calibration rows, whose coverage may spread more widely. The alarm
         holds for them all the same: it watches each candidate by its own scores.
         """
-        rows = self._n if 0 < self._n <= MOST_TRIALS else None
-        band = law_band(self.predictor, rows, 1.0 - self.level)
+        band = law_band(self.predictor, self._n or None, 1.0 - self.level)
         if band is None:
             return None
         return (band.lower, band.upper) if self._n else (0.0, 1.0)

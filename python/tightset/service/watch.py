@@ -68,15 +68,22 @@ class Watch:
     def band(self) -> tuple[float, float] | None:
         """Where coverage of so many labels lies if rows are as in calibration.
 
-        None before the first, and where `why_no_law` says why. It is for one look; what may be watched all
+        None before the first, and where `why_no_band` says why. It is for one look; what may be watched all
         the time is the alarm. With an alarm the band has its level, without one it is that of nine draws of
         ten.
         """
-        if not self.labelled:
+        if not self.labelled or self.why_no_band is not None:
             return None
         if self.monitor is not None:
             return self.monitor.band
         return law_band(self.model.predictor, self.labelled, 0.9)
+
+    @property
+    def why_no_band(self) -> str | None:
+        """Why there is no band, or None if there is one."""
+        if self.adaptive is not None:
+            return "alpha adapts, and the sets that were sent are not those of one level"
+        return why_no_law(self.model.predictor)
 
     def learn(
         self,
@@ -112,7 +119,7 @@ class Watch:
                 "coverage": sum(self._recent) / len(self._recent) if self._recent else None,
             },
             "band": None if band is None else list(band),
-            "why_no_band": why_no_law(self.model.predictor),
+            "why_no_band": self.why_no_band,
             "alpha": self.alpha,
             "adapts": self.adaptive is not None,
             "alarm": None,
