@@ -215,7 +215,7 @@ fn from_environment(read: impl Fn(&str) -> Option<String>) -> Result<usize, Erro
 
 /// Threads that the machine and its container allow this process, as found when it first asks.
 ///
-/// To find out takes some forty system calls, as long as a hundred rows; a forked process asks anew.
+/// To find out takes some forty system calls; a forked process asks anew.
 #[must_use]
 pub fn available_threads() -> usize {
     /// Process and threads in one word, so that no other thread sees half of it.
