@@ -52,6 +52,8 @@ pub trait Float:
     const LARGEST_EXPONENT: i32;
     /// From this magnitude on every value is a whole number.
     const INTEGRAL_FROM: Self;
+    /// Rows of at most so many labels are summed in coarse quanta (see [`crate::sum::Grain`]).
+    const MOST_COARSE: usize;
 
     /// Nearest value of this type.
     fn from_f64(value: f64) -> Self;
@@ -172,6 +174,7 @@ impl Float for f32 {
     const SMALLEST_SCALE: Self = 1.0 / (1_u128 << 122) as f32;
     const LARGEST_EXPONENT: i32 = 125;
     const INTEGRAL_FROM: Self = 8_388_608.0;
+    const MOST_COARSE: usize = 1024;
     const QUANTUM: f64 = QUANTUM_HIGH;
 
     #[inline(always)]
@@ -325,6 +328,7 @@ impl Float for f64 {
     const SMALLEST_SCALE: Self = f64::from_bits((1023 - 1015) << 52);
     const LARGEST_EXPONENT: i32 = 1021;
     const INTEGRAL_FROM: Self = 4_503_599_627_370_496.0;
+    const MOST_COARSE: usize = 0;
     const QUANTUM: f64 = QUANTUM_HIGH / (1_u64 << LOW_BITS) as f64;
 
     #[inline(always)]

@@ -16,7 +16,7 @@ use crate::rows::{Column, GROUP};
 use crate::score::MassLanes;
 #[cfg(target_arch = "x86_64")]
 use crate::simd::x86_64;
-use crate::sum::{Depths, Lanes, MOST_SIDE_BY_SIDE, each_lane};
+use crate::sum::{COARSE, Depths, Grain, Lanes, MOST_SIDE_BY_SIDE, each_lane, words};
 
 /// Rows, and the same transposed when labels are few.
 #[derive(Debug)]
@@ -62,6 +62,11 @@ impl<'a, F: Float> Group<'a, F> {
     #[inline(always)]
     pub(crate) fn is_transposed(&self) -> bool {
         !self.columns.is_empty()
+    }
+
+    #[inline(always)]
+    fn grain(&self) -> Grain {
+        Grain::of::<F>(self.rows[0].len())
     }
 
     /// The rows transposed, where labels are few.
@@ -205,8 +210,8 @@ impl<'a, F: Float> Group<'a, F> {
             };
             if let Some((above_words, rest_words)) = sums {
                 for i in 0..GROUP {
-                    above[i] = F::words_to_f64((above_words[i], 0));
-                    rest[i] = F::words_to_f64((rest_words[i], 0));
+                    above[i] = above_words[i] as f64 / f64::from(COARSE);
+                    rest[i] = rest_words[i] as f64 / f64::from(COARSE);
                 }
                 return (above, rest);
             }
@@ -218,7 +223,7 @@ impl<'a, F: Float> Group<'a, F> {
         };
         for i in 0..GROUP {
             // The label itself was counted among the others.
-            let own = F::words(depths[i].term(places.logit[i], shift[i]));
+            let own = words(depths[i].term(places.logit[i], shift[i]), self.grain());
             let above_words = above_sums.words::<F>(i, 0);
             above[i] = F::words_to_f64(above_words);
             rest[i] = F::words_to_f64(minus(minus(all.words::<F>(i, 0), above_words), own));
@@ -229,11 +234,11 @@ impl<'a, F: Float> Group<'a, F> {
     /// Sum over all labels of each row, relative to a shift.
     #[inline(always)]
     fn sum(&self, shift: &[F; GROUP], depths: &[Depths<F>; GROUP]) -> Lanes<GROUP> {
-        let mut all = Lanes::EMPTY;
+        let (grain, mut all) = (self.grain(), Lanes::EMPTY);
         for column in self.columns {
             let terms = each_lane!([F::ZERO; GROUP], |lane| depths[lane].term(column.0[lane], shift[lane]));
             for lane in 0..GROUP {
-                all.add_words(lane, F::words(terms[lane]), true);
+                all.add_words(lane, words(terms[lane], grain), true);
             }
         }
         all
@@ -249,7 +254,7 @@ impl<'a, F: Float> Group<'a, F> {
         shift: &[F; GROUP],
         depths: &[Depths<F>; GROUP],
     ) -> (Lanes<GROUP>, Lanes<GROUP>) {
-        let label = narrow(places.label);
+        let (grain, label) = (self.grain(), narrow(places.label));
         let (mut upper, mut all) = (Lanes::EMPTY, Lanes::EMPTY);
         for (k, column) in self.columns.iter().enumerate() {
             let (mut terms, mut above) = ([F::ZERO; GROUP], [false; GROUP]);
@@ -259,7 +264,7 @@ impl<'a, F: Float> Group<'a, F> {
                 terms[lane] = depths[lane].term(column.0[lane], reference);
             }
             for lane in 0..GROUP {
-                let words = F::words(terms[lane]);
+                let words = words(terms[lane], grain);
                 upper.add_words(lane, words, above[lane]);
                 all.add_words(lane, words, true);
             }
@@ -343,7 +348,7 @@ mod tests {
         });
         let mut before = Vec::new();
         let places = group.places(&scans, label, &mut before);
-        let sharpness = SharpnessLanes::<F>::new(&[1.0 / beta; GROUP], 1.0);
+        let sharpness = SharpnessLanes::<F>::new(&[1.0 / beta; GROUP], 1.0, group.grain());
         let masses = [Sums::Split, Sums::Others].map(|kind| {
             let mut masses = MassLanes::EMPTY;
             group.masses(kind, &scans, &places, &sharpness, &mut masses);

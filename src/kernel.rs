@@ -16,7 +16,7 @@ use crate::row::{Scan, entropy};
 use crate::rows::GROUP;
 use crate::score::{MassLanes, Masses, limit_score, score};
 use crate::scoring::{Reweight, Scale, Score, Scoring};
-use crate::sum::each_lane;
+use crate::sum::{Grain, each_lane};
 use crate::uniform::Randomness;
 
 /// Candidates and what they need of a row.
@@ -91,6 +91,7 @@ pub(crate) fn group_label_scores<F: Float>(
     let u = randomness.score_uniforms(first, group.count, &scans.words())?;
     let mut shared: Option<SumsKey> = None;
     let mut masses = MassLanes::EMPTY;
+    let grain = Grain::of::<F>(n_labels);
     for &c in &candidates.order {
         let candidate = &candidates.list[c];
         let Scoring { score: name, reweight, temperature } = *candidate;
@@ -107,7 +108,7 @@ pub(crate) fn group_label_scores<F: Float>(
         } else {
             let key = sums_key(candidate);
             if shared != Some(key) {
-                let sharpness = SharpnessLanes::new(&weight, temperature);
+                let sharpness = SharpnessLanes::new(&weight, temperature, grain);
                 if is_of_top(name) {
                     let places = group.top_places(&scans);
                     group.masses(Sums::Split, &scans, &places, &sharpness, &mut masses);
@@ -160,7 +161,8 @@ impl<'a, F: Float> View<'a, F> {
 
     #[inline(always)]
     pub(crate) fn sharpness(&self, candidate: &Scoring) -> Sharpness<F> {
-        Sharpness::new(candidate.reweight.weight(self.entropy), candidate.temperature)
+        let weight = candidate.reweight.weight(self.entropy);
+        Sharpness::new(weight, candidate.temperature, Grain::of::<F>(self.row.len()))
     }
 
     #[inline(always)]
@@ -283,6 +285,7 @@ pub(crate) struct Views<F> {
     pub(crate) scans: Scans<F>,
     entropies: [f64; GROUP],
     pub(crate) u: [f64; GROUP],
+    grain: Grain,
 }
 
 impl<F: Float> Views<F> {
@@ -298,13 +301,13 @@ impl<F: Float> Views<F> {
         let scans = group.scan(candidates.entropy, position)?;
         let entropies = if candidates.entropy { scans.entropies() } else { [0.0; GROUP] };
         let u = randomness.score_uniforms(first, group.count, &scans.words())?;
-        Ok(Self { scans, entropies, u })
+        Ok(Self { scans, entropies, u, grain: Grain::of::<F>(group.rows[0].len()) })
     }
 
     /// [`View::sharpness`] of each row.
     #[inline(always)]
     pub(crate) fn sharpness(&self, candidate: &Scoring) -> SharpnessLanes<F> {
-        SharpnessLanes::new(&candidate.reweight.weights(&self.entropies), candidate.temperature)
+        SharpnessLanes::new(&candidate.reweight.weights(&self.entropies), candidate.temperature, self.grain)
     }
 
     /// Row i of the group.

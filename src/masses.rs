@@ -5,15 +5,15 @@
 //!
 //! The labels after y are summed relative to a shift near the next lower logit, not to the maximum:
 //! in a saturated row their terms would all vanish otherwise. The shift is that logit rounded up to
-//! a multiple of a power of two near `2 / beta`, so that neighbouring labels share it and the sorted
-//! form needs few sums. One label costs no sort: O(K).
+//! a multiple of a power of two near `2 / beta`, or near `0.5 / beta` where sums are coarse, so that neighbouring
+//! labels share it and the sorted form needs few sums. One label costs no sort: O(K).
 
 use crate::float::Float;
 use crate::row::Scan;
 use crate::rows::GROUP;
 use crate::score::{LimitView, Masses};
 use crate::simd::instances;
-use crate::sum::{Groups, LANES, is_before, quanta, split_higher, split_lower, sum_terms};
+use crate::sum::{Grain, Groups, LANES, is_before, quanta, split_higher, split_lower, sum_terms};
 
 /// beta in the forms that the sums need.
 #[derive(Clone, Copy, Debug)]
@@ -28,21 +28,22 @@ pub(crate) struct Sharpness<F> {
 
 impl<F: Float> Sharpness<F> {
     #[inline(always)]
-    pub(crate) fn new(weight: f64, temperature: f64) -> Self {
+    pub(crate) fn new(weight: f64, temperature: f64, grain: Grain) -> Self {
         // Never below a bound, about 2e-37 in float32 and 3e-306 in float64: all labels of rows in practice have
         // mass 1 there already. Two finite logits may be further apart than the type can say; down to the bound
         // such a label has no mass whatever the sum is relative to, below it that would depend on the shift.
         let beta = (1.0 / (weight * temperature)).max(F::SMALLEST_SCALE.to_f64());
         let scale = F::from_f64(beta * std::f64::consts::LOG2_E).smaller(F::MAX);
-        // beta in [2^e, 2^(e+1)): a cell of 2^(1-e) spans 2 to 4 units of 1 / beta.
+        // beta in [2^e, 2^(e+1)): a cell of 2^(1-e) spans 2 to 4 units of 1 / beta. Coarse sums need a term near 1.
+        let cell = if grain == Grain::Coarse { -1 } else { 1 };
         let exponent = ((beta.to_bits() >> 52) as i32 & 0x7ff) - 1023;
         let within = exponent <= F::LARGEST_EXPONENT;
         let exponent = exponent.clamp(-F::LARGEST_EXPONENT, F::LARGEST_EXPONENT);
         Self {
             beta,
             scale,
-            cell: if within { F::power_of_two(1 - exponent) } else { F::ZERO },
-            cells_per_unit: F::power_of_two(exponent - 1),
+            cell: if within { F::power_of_two(cell - exponent) } else { F::ZERO },
+            cells_per_unit: F::power_of_two(exponent - cell),
         }
     }
 
@@ -75,11 +76,12 @@ pub(crate) struct SharpnessLanes<F> {
 
 impl<F: Float> SharpnessLanes<F> {
     #[inline(always)]
-    pub(crate) fn new(weight: &[f64; GROUP], temperature: f64) -> Self {
+    pub(crate) fn new(weight: &[f64; GROUP], temperature: f64, grain: Grain) -> Self {
         let none = [F::ZERO; GROUP];
         let mut lanes = Self { beta: [0.0; GROUP], scale: none, cell: none, cells_per_unit: none };
         for i in 0..GROUP {
-            let Sharpness { beta, scale, cell, cells_per_unit } = Sharpness::new(weight[i], temperature);
+            let Sharpness { beta, scale, cell, cells_per_unit } =
+                Sharpness::new(weight[i], temperature, grain);
             lanes.beta[i] = beta;
             lanes.scale[i] = scale;
             lanes.cell[i] = cell;
@@ -242,8 +244,9 @@ pub(crate) fn masses_after_few<F: Float>(
 ) -> Masses {
     let (max, y, scale) = (scan.max, place.logit, sharpness.scale);
     let shift = sharpness.shift_or(place.next, max, y);
-    let above = sum_terms(before, max, scale);
-    let below = sum_but_one(row, y, shift, scale) - sum_terms(before, shift, scale);
+    let grain = Grain::of::<F>(row.len());
+    let above = sum_terms(before, max, scale, grain);
+    let below = sum_but_one(row, y, shift, scale) - sum_terms(before, shift, scale, grain);
     masses::<F>(max, y, place.rank, above, below, shift, sharpness)
 }
 
@@ -264,8 +267,9 @@ pub(crate) fn label_masses<F: Float>(
         (_, Sums::Split) => {
             let (left, right) = (&row[..label], &row[label + 1..]);
             let shift = sharpness.shift_or(place.next, max, y);
-            let (above_left, below_left) = split_lower(left, y, max, shift, scale);
-            let (above_right, below_right) = split_higher(right, y, max, shift, scale);
+            let grain = Grain::of::<F>(row.len());
+            let (above_left, below_left) = split_lower(left, y, max, shift, scale, grain);
+            let (above_right, below_right) = split_higher(right, y, max, shift, scale, grain);
             (above_left + above_right, below_left + below_right, shift)
         }
     };
@@ -284,7 +288,8 @@ pub(crate) fn top_masses<F: Float>(row: &[F], scan: &Scan<F>, sharpness: &Sharpn
 /// pass instead of two, over the labels on both sides.
 #[inline(always)]
 fn sum_but_one<F: Float>(row: &[F], y: F, shift: F, scale: F) -> i128 {
-    sum_terms(row, shift, scale) - quanta(y, shift, scale)
+    let grain = Grain::of::<F>(row.len());
+    sum_terms(row, shift, scale, grain) - quanta(y, shift, scale, grain)
 }
 
 /// Exact sums as the masses of a label.
@@ -359,13 +364,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shifts_are_between_the_next_logit_and_four_units_above() {
-        for beta in [0.01, 0.7, 1.0, 3.0, 1e6] {
-            let sharpness = Sharpness::<f64>::new(1.0 / beta, 1.0);
+    fn shifts_are_between_the_next_logit_and_a_few_units_above() {
+        for (beta, (grain, units)) in [0.01, 0.7, 1.0, 3.0, 1e6]
+            .into_iter()
+            .flat_map(|beta| [(beta, (Grain::Fine, 4.0)), (beta, (Grain::Coarse, 1.0))])
+        {
+            let sharpness = Sharpness::<f64>::new(1.0 / beta, 1.0, grain);
             for i in -1000..1000 {
                 let z = f64::from(i) / 37.0;
                 let shift = sharpness.shift(z, 1e9);
-                assert!(shift >= z && (shift - z) * beta <= 4.0);
+                assert!(shift >= z && (shift - z) * beta <= units);
             }
         }
     }

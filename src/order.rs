@@ -1,12 +1,12 @@
 //! The sums behind the scores of all labels, from the sorted row: the twin of [`crate::masses`].
 //!
 //! O(K log K) for the order, then O(K) terms for each of the few shifts whose window (42 units of `1 / beta` in
-//! float32, 76 in float64) holds them.
+//! float32, half of that where sums are coarse, 76 in float64) holds them.
 
 use crate::float::Float;
 use crate::masses::{Sharpness, Sums, masses};
 use crate::score::Masses;
-use crate::sum::{quanta, sum_terms};
+use crate::sum::{Grain, quanta, sum_terms};
 
 /// A row sorted by falling logit, equal logits by lower label first.
 #[derive(Debug, Default)]
@@ -52,15 +52,17 @@ impl<F: Float> Order<F> {
     ) -> MassesByRank<'a, F> {
         let possible = &self.logits[..self.n_possible];
         self.sums_after(if kind == Sums::Others { 1 } else { possible.len() }, sharpness, sums);
-        let total = if kind == Sums::Others { sum_terms(possible, possible[0], sharpness.scale) } else { 0 };
-        MassesByRank { kind, possible, sharpness, sums, total, before: 0, seen: 0 }
+        let grain = self.grain();
+        let total =
+            if kind == Sums::Others { sum_terms(possible, possible[0], sharpness.scale, grain) } else { 0 };
+        MassesByRank { kind, grain, possible, sharpness, sums, total, before: 0, seen: 0 }
     }
 
     /// For each of the first `count` ranks, the sum over the labels after it and its shift.
     #[inline(always)]
     fn sums_after(&self, count: usize, sharpness: &Sharpness<F>, sums: &mut Vec<(i128, F)>) {
         let possible = &self.logits[..self.n_possible];
-        let (max, scale) = (possible[0], sharpness.scale);
+        let (max, scale, grain) = (possible[0], sharpness.scale, self.grain());
         sums.clear();
         // The last entry stays where it is of the last label: nothing is ranked after that.
         sums.resize(count, (0, possible[possible.len() - 1]));
@@ -71,20 +73,26 @@ impl<F: Float> Order<F> {
             let next = possible[i + 1];
             let wanted = sharpness.shift(next, max);
             if wanted == shift {
-                below += quanta(next, shift, scale);
+                below += quanta(next, shift, scale, grain);
             } else {
                 shift = wanted;
-                below = sum_terms(self.window(i + 1, shift, scale), shift, scale);
+                below = sum_terms(self.window(i + 1, shift, scale), shift, scale, grain);
             }
             sums[i] = (below, shift);
         }
+    }
+
+    #[inline(always)]
+    fn grain(&self) -> Grain {
+        Grain::of::<F>(self.logits.len())
     }
 
     /// The logits from a rank on whose terms are not yet nothing.
     #[inline(always)]
     fn window(&self, from: usize, shift: F, scale: F) -> &[F] {
         let rest = &self.logits[from..self.n_possible];
-        let end = rest.partition_point(|&z| (shift - z) * scale < F::DEEPEST);
+        let deepest = self.grain().deepest::<F>();
+        let end = rest.partition_point(|&z| (shift - z) * scale < deepest);
         &rest[..end]
     }
 }
@@ -93,6 +101,7 @@ impl<F: Float> Order<F> {
 #[derive(Debug)]
 pub(crate) struct MassesByRank<'a, F> {
     kind: Sums,
+    grain: Grain,
     possible: &'a [F],
     sharpness: &'a Sharpness<F>,
     sums: &'a [(i128, F)],
@@ -107,7 +116,7 @@ impl<F: Float> MassesByRank<'_, F> {
     pub(crate) fn next(&mut self) -> Option<Masses> {
         let (i, max) = (self.seen, self.possible[0]);
         let y = *self.possible.get(i)?;
-        let own = quanta(y, max, self.sharpness.scale);
+        let own = quanta(y, max, self.sharpness.scale, self.grain);
         let (above, below, shift) = match (i, self.kind) {
             (0, _) => (0, self.sums[0].0, self.sums[0].1),
             (_, Sums::Others) => (self.total - own, 0, max),
@@ -128,7 +137,7 @@ mod tests {
 
     fn sort_and_check<F: Float>(row: &[F], beta: f64) {
         let scan = Scan::of(row, 0).unwrap();
-        let sharpness = Sharpness::<F>::new(1.0 / beta, 1.0);
+        let sharpness = Sharpness::<F>::new(1.0 / beta, 1.0, Grain::of::<F>(row.len()));
         let mut order = Order::default();
         order.sort(row);
         for kind in [Sums::Split, Sums::Others] {

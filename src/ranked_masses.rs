@@ -2,14 +2,15 @@
 //!
 //! Sets of many candidates are cut from one row, and most of them share their sums: the total and the
 //! labels' terms are computed once for all candidates of one beta. Relative to the maximum, so masses far
-//! below it round to 0; what is decided by them leaves room for that (see [`crate::judge`]).
+//! below it round to 0; what is decided by them leaves room for that (see [`crate::judge`]). Always in the finest
+//! quanta: coarse ones, relative to the maximum, would leave too much to the definition.
 
 use crate::elementary::ln;
 use crate::float::Float;
 use crate::kernel::View;
 use crate::masses::Sharpness;
 use crate::scoring::Scoring;
-use crate::sum::{Groups, LANES, Lanes, each_lane, quanta, sum_terms, term};
+use crate::sum::{Grain, Groups, LANES, Lanes, each_lane, quanta, sum_terms, term};
 
 /// Up to this many labels, the terms of all are kept from the pass that sums them: whole vectors of them.
 pub(crate) const FEW_TERMS: usize = 64;
@@ -44,7 +45,7 @@ pub(crate) struct Mass {
 impl<F: Float> Default for RankedMasses<F> {
     fn default() -> Self {
         Self {
-            sharpness: Sharpness::new(1.0, 1.0),
+            sharpness: Sharpness::new(1.0, 1.0, Grain::Fine),
             z: 1.0,
             log_z: None,
             total: 0,
@@ -117,7 +118,7 @@ impl<F: Float> RankedMasses<F> {
             }
             self.total = lanes.total::<F>(groups.count);
         } else {
-            self.total = sum_terms(view.row, max, sharpness.scale);
+            self.total = sum_terms(view.row, max, sharpness.scale, Grain::Fine);
         }
         self.z = F::sum_to_f64(self.total);
     }
@@ -156,7 +157,7 @@ impl<F: Float> RankedMasses<F> {
         }
         let own = match self.few.get(label as usize) {
             Some(&term) => F::collect(F::words(term)),
-            None => quanta(logit, view.scan.max, self.sharpness.scale),
+            None => quanta(logit, view.scan.max, self.sharpness.scale, Grain::Fine),
         };
         self.seen += own;
         let mass = Mass { own: F::sum_to_f64(own), after: F::sum_to_f64(self.total - self.seen) };

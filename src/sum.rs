@@ -8,6 +8,8 @@
 //! one addition and one conversion a term; what it buys is that scalar and vector code, any block
 //! size, and the one-label and all-label forms of a score agree to the bit by construction.
 //!
+//! The sums of scores have coarser quanta where that costs no precision that float32 has: see [`Grain`].
+//!
 //! A term is `2^-(scale (shift - z))` with `scale = beta log2(e)`, for a shift no smaller than the
 //! logits it is used on, so that the largest terms are near 1 and keep their precision.
 //!
@@ -81,6 +83,56 @@ impl<const N: usize> Lanes<N> {
             total += F::collect(self.words::<F>(lane, taken));
         }
         total
+    }
+}
+
+/// What the terms of a score's sums are rounded to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Grain {
+    /// Quanta.
+    Fine,
+    /// Multiples of 2^-29, for float32 rows of at most [`Float::MOST_COARSE`] labels: terms fit 32-bit integers,
+    /// which halves the cost of adding them up. Each sum has a term of 1/e or more, as shifts are at most one unit
+    /// of `1 / beta` above the largest logit then (see [`crate::masses::Sharpness`]), so roundings are off by at
+    /// most 1024 * 2^-30 * e = 2.6e-6 of a sum when all go one way, and by 1e-7 when they go as they come; terms
+    /// themselves are off by as much.
+    Coarse,
+}
+
+/// Quanta of float32 in a coarse one, as a power of two.
+pub(crate) const COARSE_BITS: u32 = 22;
+/// Coarse quanta in 1.
+pub(crate) const COARSE: f32 = (1_u32 << 29) as f32;
+/// [`Float::DEEPEST`] for coarse quanta. Deeper terms round to nothing all the same.
+pub(crate) const DEEPEST_COARSE: f32 = 31.0;
+/// As [`crate::float::ANCHOR`], for coarse quanta.
+const COARSE_ANCHOR: f64 = 3.0 * (1_u32 << 22) as f64;
+
+impl Grain {
+    #[inline(always)]
+    pub(crate) fn of<F: Float>(n_labels: usize) -> Self {
+        if n_labels <= F::MOST_COARSE { Self::Coarse } else { Self::Fine }
+    }
+
+    /// Terms of 2 to the power of less this add nothing.
+    #[inline(always)]
+    pub(crate) fn deepest<F: Float>(self) -> F {
+        if self == Self::Coarse { F::from_f32(DEEPEST_COARSE) } else { F::DEEPEST }
+    }
+}
+
+/// The coarse quanta of a term in `[0, 1]`.
+#[inline(always)]
+fn coarse_words<F: Float>(term: F) -> u64 {
+    (term.to_f64() + COARSE_ANCHOR).to_bits().wrapping_sub(COARSE_ANCHOR.to_bits())
+}
+
+/// The words of a term in quanta of its type, rounded as the grain says.
+#[inline(always)]
+pub(crate) fn words<F: Float>(term: F, grain: Grain) -> (u64, u64) {
+    match grain {
+        Grain::Fine => F::words(term),
+        Grain::Coarse => (coarse_words(term) << COARSE_BITS, 0),
     }
 }
 
@@ -160,8 +212,8 @@ pub(crate) fn term<F: Float>(z: F, shift: F, scale: F) -> F {
 
 /// The integer multiple of the quantum that one term adds to a sum.
 #[inline(always)]
-pub(crate) fn quanta<F: Float>(z: F, shift: F, scale: F) -> i128 {
-    F::collect(F::words(term(z, shift, scale)))
+pub(crate) fn quanta<F: Float>(z: F, shift: F, scale: F, grain: Grain) -> i128 {
+    F::collect(words(term(z, shift, scale), grain))
 }
 
 // The sums below go to the vectors of `simd`, where the machine has them; in float64 a row is parted by the
@@ -182,7 +234,11 @@ macro_rules! by_vectors {
 
 /// Sum of the terms of all logits, in quanta.
 #[inline(always)]
-pub(crate) fn sum_terms<F: Float>(row: &[F], shift: F, scale: F) -> i128 {
+pub(crate) fn sum_terms<F: Float>(row: &[F], shift: F, scale: F, grain: Grain) -> i128 {
+    if grain == Grain::Coarse {
+        by_vectors!(row, sum_coarse_terms(shift, scale) => |sum| i128::from(sum) << COARSE_BITS);
+        return i128::from(sum_coarse_plain(row, shift, scale)) << COARSE_BITS;
+    }
     by_vectors!(row, sum_terms(shift, scale) => |sum| sum);
     #[cfg(target_arch = "x86_64")]
     if let Some(wide) = F::as_f64(row)
@@ -196,16 +252,45 @@ pub(crate) fn sum_terms<F: Float>(row: &[F], shift: F, scale: F) -> i128 {
 /// Two sums in one pass over the labels lower than one with logit `y`: of those that rank before it,
 /// relative to `max`, and of the others, relative to `shift`. In quanta.
 #[inline(always)]
-pub(crate) fn split_lower<F: Float>(part: &[F], y: F, max: F, shift: F, scale: F) -> (i128, i128) {
-    by_vectors!(part, split_lower(y, max, shift, scale) => |sums| sums);
-    split_lower_plain(part, y, max, shift, scale)
+pub(crate) fn split_lower<F: Float>(
+    part: &[F],
+    y: F,
+    max: F,
+    shift: F,
+    scale: F,
+    grain: Grain,
+) -> (i128, i128) {
+    if grain == Grain::Coarse {
+        by_vectors!(part, split_coarse_lower(y, max, shift, scale) => |sums| in_quanta(sums));
+    } else {
+        by_vectors!(part, split_lower(y, max, shift, scale) => |sums| sums);
+    }
+    split_lower_plain(part, y, max, shift, scale, grain)
 }
 
 /// The same for the higher labels.
 #[inline(always)]
-pub(crate) fn split_higher<F: Float>(part: &[F], y: F, max: F, shift: F, scale: F) -> (i128, i128) {
-    by_vectors!(part, split_higher(y, max, shift, scale) => |sums| sums);
-    split_higher_plain(part, y, max, shift, scale)
+pub(crate) fn split_higher<F: Float>(
+    part: &[F],
+    y: F,
+    max: F,
+    shift: F,
+    scale: F,
+    grain: Grain,
+) -> (i128, i128) {
+    if grain == Grain::Coarse {
+        by_vectors!(part, split_coarse_higher(y, max, shift, scale) => |sums| in_quanta(sums));
+    } else {
+        by_vectors!(part, split_higher(y, max, shift, scale) => |sums| sums);
+    }
+    split_higher_plain(part, y, max, shift, scale, grain)
+}
+
+/// Coarse sums in quanta.
+#[inline(always)]
+#[cfg(target_arch = "x86_64")]
+pub(crate) fn in_quanta((upper, lower): (u64, u64)) -> (i128, i128) {
+    (i128::from(upper) << COARSE_BITS, i128::from(lower) << COARSE_BITS)
 }
 
 /// Sums behind entropy: over all labels but one at the top, relative to the second largest logit.
@@ -271,10 +356,13 @@ instances! {
     fn sum_terms_plain<F: Float>(row: &[F], shift: F, scale: F) -> i128 = sum_terms_body::<F>;
 }
 instances! {
-    fn split_lower_plain<F: Float>(part: &[F], y: F, max: F, shift: F, scale: F) -> (i128, i128) = split_terms::<true, F>;
+    fn sum_coarse_plain<F: Float>(row: &[F], shift: F, scale: F) -> u64 = sum_coarse_body::<F>;
 }
 instances! {
-    fn split_higher_plain<F: Float>(part: &[F], y: F, max: F, shift: F, scale: F) -> (i128, i128) = split_terms::<false, F>;
+    fn split_lower_plain<F: Float>(part: &[F], y: F, max: F, shift: F, scale: F, grain: Grain) -> (i128, i128) = split_terms::<true, F>;
+}
+instances! {
+    fn split_higher_plain<F: Float>(part: &[F], y: F, max: F, shift: F, scale: F, grain: Grain) -> (i128, i128) = split_terms::<false, F>;
 }
 instances! {
     pub(crate) fn unit_sums_plain<F: Float>(row: &[F], shift: F) -> (f64, f64) = unit_sums_body::<F>;
@@ -311,6 +399,29 @@ pub(crate) fn sum_terms_body<F: Float>(row: &[F], shift: F, scale: F) -> i128 {
     sum
 }
 
+/// The sum over at most [`Float::MOST_COARSE`] labels in coarse quanta.
+#[inline(always)]
+pub(crate) fn sum_coarse_body<F: Float>(row: &[F], shift: F, scale: F) -> u64 {
+    let depths = Depths::new(scale);
+    let mut lanes = [0_u64; LANES];
+    let groups = Groups::of(row);
+    for g in 0..groups.count {
+        let group = groups.get(g);
+        let mut terms = [F::ZERO; LANES];
+        for lane in 0..LANES {
+            terms[lane] = depths.term(group[lane], shift);
+        }
+        for lane in 0..LANES {
+            lanes[lane] += coarse_words(terms[lane]);
+        }
+    }
+    let mut sum = 0;
+    for lane in lanes {
+        sum += lane;
+    }
+    sum
+}
+
 #[inline(always)]
 pub(crate) fn split_terms<const LEFT: bool, F: Float>(
     part: &[F],
@@ -318,6 +429,7 @@ pub(crate) fn split_terms<const LEFT: bool, F: Float>(
     max: F,
     shift: F,
     scale: F,
+    grain: Grain,
 ) -> (i128, i128) {
     let depths = Depths::new(scale);
     let (mut upper, mut all) = (0, 0);
@@ -332,7 +444,7 @@ pub(crate) fn split_terms<const LEFT: bool, F: Float>(
                 terms[lane] = depths.term(group[lane], reference);
             }
             for lane in 0..LANES {
-                let words = F::words(terms[lane]);
+                let words = words(terms[lane], grain);
                 upper_lanes.add_words(lane, words, is_before::<LEFT, F>(group[lane], y));
                 all_lanes.add_words(lane, words, true);
             }
@@ -417,21 +529,21 @@ mod tests {
     use proptest::prelude::*;
 
     /// The plain definition: one term after another.
-    fn naive<F: Float>(row: &[F], shift: F, scale: F) -> i128 {
-        row.iter().map(|&z| quanta(z, shift, scale)).sum()
+    fn naive<F: Float>(row: &[F], shift: F, scale: F, grain: Grain) -> i128 {
+        row.iter().map(|&z| quanta(z, shift, scale, grain)).sum()
     }
 
-    fn check<F: Float>(row: &[F], scale: F) {
+    fn check<F: Float>(row: &[F], scale: F, grain: Grain) {
         let max = row.iter().fold(F::NEG_INFINITY, |m, &z| m.larger(z));
-        let all = sum_terms(row, max, scale);
-        assert_eq!(all, naive(row, max, scale));
+        let all = sum_terms(row, max, scale, grain);
+        assert_eq!(all, naive(row, max, scale, grain));
         let mut reversed = row.to_vec();
         reversed.reverse();
-        assert_eq!(all, sum_terms(&reversed, max, scale));
+        assert_eq!(all, sum_terms(&reversed, max, scale, grain));
         let cut = row[row.len() / 2];
         let (high, low): (Vec<F>, Vec<F>) = row.iter().partition(|z| **z > cut);
-        let split = split_terms::<false, F>(row, cut, max, cut, scale);
-        assert_eq!(split, (naive(&high, max, scale), naive(&low, cut, scale)));
+        let split = split_terms::<false, F>(row, cut, max, cut, scale, grain);
+        assert_eq!(split, (naive(&high, max, scale, grain), naive(&low, cut, scale, grain)));
         let float: f64 = row.iter().map(|z| ((*z - max) * scale).to_f64().exp2()).sum();
         assert!((F::sum_to_f64(all) / float - 1.0).abs() < 1e-6);
     }
@@ -439,25 +551,27 @@ mod tests {
     proptest! {
         #[test]
         fn order_does_not_exist(row in prop::collection::vec(-40.0_f64..40.0, 1..300), scale in 0.01_f64..30.0) {
-            check(&row, scale);
+            check(&row, scale, Grain::Fine);
             let narrow: Vec<f32> = row.iter().map(|&z| z as f32).collect();
-            check(&narrow, scale as f32);
+            for grain in [Grain::Fine, Grain::Coarse] {
+                check(&narrow, scale as f32, grain);
+            }
         }
     }
 
     #[test]
     fn long_rows_do_not_overflow_a_lane() {
         let row = vec![1.5_f32; 3 * BLOCK + 7];
-        assert_eq!(f32::sum_to_f64(sum_terms(&row, 1.5, 1.0)), row.len() as f64);
+        assert_eq!(f32::sum_to_f64(sum_terms(&row, 1.5, 1.0, Grain::Fine)), row.len() as f64);
         let row = vec![1.5_f64; 3 * BLOCK + 7];
-        assert_eq!(f64::sum_to_f64(sum_terms(&row, 1.5, 1.0)), row.len() as f64);
+        assert_eq!(f64::sum_to_f64(sum_terms(&row, 1.5, 1.0, Grain::Fine)), row.len() as f64);
     }
 
     #[test]
     fn values_no_row_should_hold_do_no_harm() {
         let row = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 0.0];
-        assert_eq!(f64::sum_to_f64(sum_terms(&row, 0.0, 1.0)), 1.0);
+        assert_eq!(f64::sum_to_f64(sum_terms(&row, 0.0, 1.0, Grain::Fine)), 1.0);
         let narrow = row.map(|z| z as f32);
-        assert_eq!(f32::sum_to_f64(sum_terms(&narrow, 0.0, 1.0)), 1.0);
+        assert_eq!(f32::sum_to_f64(sum_terms(&narrow, 0.0, 1.0, Grain::Fine)), 1.0);
     }
 }

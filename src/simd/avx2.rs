@@ -50,6 +50,8 @@ impl Vector for Avx2 {
     type Parts = [__m256i; 4];
     type Wide = [__m256d; 2];
     type Counts = __m256i;
+    /// As in AVX-512.
+    type LongCounts = [__m256i; 2];
     const LANES: usize = 8;
     const UNIT: f32 = 1.0;
     #[inline(always)]
@@ -303,6 +305,46 @@ impl Vector for Avx2 {
     unsafe fn store_counts(counts: Self::Counts, to: *mut u32) {
         // SAFETY: as many values as lanes may be written, as the caller vouches.
         unsafe { _mm256_storeu_si256(to.cast(), counts) }
+    }
+    #[inline(always)]
+    unsafe fn add_rounded(self, counts: Self::Counts) -> Self::Counts {
+        // SAFETY: see splat.
+        unsafe { _mm256_add_epi32(counts, _mm256_cvtps_epi32(self.0)) }
+    }
+    #[inline(always)]
+    unsafe fn add_rounded_where(self, mask: Self::Mask, counts: Self::Counts) -> Self::Counts {
+        // SAFETY: see splat.
+        unsafe {
+            let wanted = _mm256_and_si256(_mm256_cvtps_epi32(self.0), _mm256_castps_si256(mask));
+            _mm256_add_epi32(counts, wanted)
+        }
+    }
+    #[inline(always)]
+    unsafe fn no_long_counts() -> Self::LongCounts {
+        // SAFETY: see splat.
+        unsafe { [_mm256_setzero_si256(); 2] }
+    }
+    #[inline(always)]
+    unsafe fn lengthen(counts: Self::Counts, [even, odd]: Self::LongCounts) -> Self::LongCounts {
+        // SAFETY: see splat.
+        unsafe { [_mm256_add_epi64(even, counts), _mm256_add_epi64(odd, _mm256_srli_epi64::<32>(counts))] }
+    }
+    #[inline(always)]
+    unsafe fn total_count(sums: Self::LongCounts) -> u64 {
+        let mut lanes = [0; 8];
+        // SAFETY: as many values as lanes.
+        unsafe { Self::store_long_counts(sums, lanes.as_mut_ptr()) };
+        lanes.into_iter().fold(0, u64::wrapping_add)
+    }
+    #[inline(always)]
+    unsafe fn store_long_counts([even, odd]: Self::LongCounts, to: *mut u64) {
+        // SAFETY: as many values as lanes may be written, as the caller vouches.
+        unsafe {
+            let even = _mm256_sub_epi64(even, _mm256_slli_epi64::<32>(odd));
+            let (low, high) = (_mm256_unpacklo_epi64(even, odd), _mm256_unpackhi_epi64(even, odd));
+            _mm256_storeu_si256(to.cast(), _mm256_permute2x128_si256::<0x20>(low, high));
+            _mm256_storeu_si256(to.add(4).cast(), _mm256_permute2x128_si256::<0x31>(low, high));
+        }
     }
     #[inline(always)]
     unsafe fn transpose(rows: [Self; 16]) -> [Self; 16] {

@@ -24,6 +24,8 @@ impl Vector for Avx512 {
     type Parts = [__m512i; 4];
     type Wide = [__m512d; 2];
     type Counts = __m512i;
+    /// The sums of even lanes, with those of odd lanes on top of them, and the sums of odd lanes.
+    type LongCounts = [__m512i; 2];
     const LANES: usize = 16;
     // Quanta: terms are converted to integers as they are.
     const UNIT: f32 = (1_u64 << 51) as f32;
@@ -270,6 +272,45 @@ impl Vector for Avx512 {
     unsafe fn store_counts(counts: Self::Counts, to: *mut u32) {
         // SAFETY: as many values as lanes may be written, as the caller vouches.
         unsafe { _mm512_storeu_si512(to.cast(), counts) }
+    }
+    #[inline(always)]
+    unsafe fn add_rounded(self, counts: Self::Counts) -> Self::Counts {
+        // SAFETY: see splat.
+        unsafe { _mm512_add_epi32(counts, _mm512_cvtps_epi32(self.0)) }
+    }
+    #[inline(always)]
+    unsafe fn add_rounded_where(self, mask: Self::Mask, counts: Self::Counts) -> Self::Counts {
+        // SAFETY: see splat.
+        unsafe { _mm512_mask_add_epi32(counts, mask, counts, _mm512_cvtps_epi32(self.0)) }
+    }
+    #[inline(always)]
+    unsafe fn no_long_counts() -> Self::LongCounts {
+        // SAFETY: see splat.
+        unsafe { [_mm512_setzero_si512(); 2] }
+    }
+    #[inline(always)]
+    unsafe fn lengthen(counts: Self::Counts, [even, odd]: Self::LongCounts) -> Self::LongCounts {
+        // SAFETY: see splat.
+        unsafe { [_mm512_add_epi64(even, counts), _mm512_add_epi64(odd, _mm512_srli_epi64::<32>(counts))] }
+    }
+    #[inline(always)]
+    unsafe fn total_count([even, odd]: Self::LongCounts) -> u64 {
+        // SAFETY: see splat.
+        unsafe {
+            let even = _mm512_sub_epi64(even, _mm512_slli_epi64::<32>(odd));
+            _mm512_reduce_add_epi64(_mm512_add_epi64(even, odd)) as u64
+        }
+    }
+    #[inline(always)]
+    unsafe fn store_long_counts([even, odd]: Self::LongCounts, to: *mut u64) {
+        // SAFETY: as many values as lanes may be written, as the caller vouches.
+        unsafe {
+            let even = _mm512_sub_epi64(even, _mm512_slli_epi64::<32>(odd));
+            let (first, second) =
+                (_mm512_setr_epi64(0, 8, 1, 9, 2, 10, 3, 11), _mm512_setr_epi64(4, 12, 5, 13, 6, 14, 7, 15));
+            _mm512_storeu_si512(to.cast(), _mm512_permutex2var_epi64(even, first, odd));
+            _mm512_storeu_si512(to.add(8).cast(), _mm512_permutex2var_epi64(even, second, odd));
+        }
     }
     #[inline(always)]
     unsafe fn transpose(rows: [Self; 16]) -> [Self; 16] {

@@ -4,10 +4,10 @@
 //! Columns are label by label, with a value for each row.
 #![allow(unsafe_code, reason = "vector loads and instructions of detected features")]
 
-use super::vector::{Vector, depth, exp2, fetch};
+use super::vector::{COARSE_RUN, Vector, depth, exp2, fetch};
 use crate::float::Float;
 use crate::rows::{Column, GROUP};
-use crate::sum::{LANES, RUN, deepest};
+use crate::sum::{COARSE, DEEPEST_COARSE, LANES, RUN, deepest};
 
 /// One number for each row.
 pub(crate) type Each<T> = [T; GROUP];
@@ -192,8 +192,8 @@ pub(super) unsafe fn places<V: Vector>(
     (ties == 0).then_some((before, next))
 }
 
-/// [`crate::sum::split_lower`] and `split_higher` of each row together, without the label itself. No other
-/// label may have the same logit.
+/// [`crate::sum::split_lower`] and `split_higher` of each row together, in coarse quanta, without the label itself.
+/// No other label may have the same logit.
 ///
 /// # Safety
 /// The instruction set of V must be available.
@@ -206,44 +206,37 @@ pub(super) unsafe fn split_terms<V: Vector>(
     scale: &Each<f32>,
 ) -> Split {
     let (mut upper, mut lower) = ([0; GROUP], [0; GROUP]);
-    let count = columns.len();
-    // Few labels rank before one that is worth scoring, but a wrong guess costs as much as a dozen columns.
-    let is_short = count <= 32;
     for lane in (0..GROUP).step_by(V::LANES) {
-        let mut with_upper = 0;
         // SAFETY: as in `scan`.
         unsafe {
-            let zero = V::splat(0.0);
             let y = V::load(logit.as_ptr().add(lane));
-            let max = V::load(max.as_ptr().add(lane)).add(zero);
-            let shift = V::load(shift.as_ptr().add(lane)).add(zero);
-            let bottom = bottoms::<V>(scale, lane);
-            let scale = V::load(scale.as_ptr().add(lane));
-            let (mut uppers, mut all) = (V::no_sums(), V::no_sums());
-            for column in columns {
-                let z = V::load(column.0.as_ptr().add(lane));
-                let above = z.greater(y);
-                let e = exp2(depth(z, V::select(above, max, shift), bottom), scale, V::UNIT);
-                all = e.accumulate(all);
-                if is_short || V::count(above) > 0 {
-                    uppers = V::select(above, e, zero).accumulate(uppers);
-                    with_upper += 1;
+            let max = V::load(max.as_ptr().add(lane)).add(V::splat(0.0));
+            let depths = LaneDepths::<V>::new(shift, scale, lane);
+            let (mut uppers, mut all) = (V::no_long_counts(), V::no_long_counts());
+            for run in columns.chunks(COARSE_RUN) {
+                let (mut upper_run, mut all_run) = (V::no_counts(), V::no_counts());
+                for column in run {
+                    let z = V::load(column.0.as_ptr().add(lane));
+                    let above = z.greater(y);
+                    let e = depths.term(z, V::select(above, max, depths.shift));
+                    all_run = e.add_rounded(all_run);
+                    upper_run = e.add_rounded_where(above, upper_run);
                 }
+                all = V::lengthen(all_run, all);
+                uppers = V::lengthen(upper_run, uppers);
             }
-            let own = exp2(depth(y, shift, bottom), scale, V::UNIT).accumulate(V::no_sums());
-            let mut own_words = [0; GROUP];
-            V::store_sums(own, 1, own_words.as_mut_ptr().add(lane));
-            V::store_sums(uppers, with_upper, upper.as_mut_ptr().add(lane));
-            V::store_sums(all, count, lower.as_mut_ptr().add(lane));
-            for i in lane..lane + V::LANES {
-                lower[i] = lower[i].wrapping_sub(upper[i]).wrapping_sub(own_words[i]);
+            V::store_long_counts(uppers, upper.as_mut_ptr().add(lane));
+            V::store_long_counts(all, lower.as_mut_ptr().add(lane));
+            let own = depths.own(y);
+            for i in 0..V::LANES {
+                lower[lane + i] -= upper[lane + i] + u64::from(own[i]);
             }
         }
     }
     (upper, lower)
 }
 
-/// [`crate::sum::sum_terms`] of each row without its label.
+/// [`crate::sum::sum_terms`] of each row without its label, in coarse quanta.
 ///
 /// # Safety
 /// The instruction set of V must be available.
@@ -258,34 +251,65 @@ pub(super) unsafe fn sum_terms<V: Vector>(
     for lane in (0..GROUP).step_by(V::LANES) {
         // SAFETY: as in `scan`.
         unsafe {
-            let shift = V::load(shift.as_ptr().add(lane)).add(V::splat(0.0));
-            let bottom = bottoms::<V>(scale, lane);
-            let scale = V::load(scale.as_ptr().add(lane));
-            let mut all = V::no_sums();
-            for column in columns {
-                let d = depth(V::load(column.0.as_ptr().add(lane)), shift, bottom);
-                all = exp2(d, scale, V::UNIT).accumulate(all);
+            let depths = LaneDepths::<V>::new(shift, scale, lane);
+            let mut all = V::no_long_counts();
+            for run in columns.chunks(COARSE_RUN) {
+                let mut counts = V::no_counts();
+                for column in run {
+                    let z = V::load(column.0.as_ptr().add(lane));
+                    counts = depths.term(z, depths.shift).add_rounded(counts);
+                }
+                all = V::lengthen(counts, all);
             }
-            let own = depth(V::load(logit.as_ptr().add(lane)), shift, bottom);
-            let own = exp2(own, scale, V::UNIT).accumulate(V::no_sums());
-            let mut own_words = [0; GROUP];
-            V::store_sums(own, 1, own_words.as_mut_ptr().add(lane));
-            V::store_sums(all, columns.len(), sums.as_mut_ptr().add(lane));
-            for i in lane..lane + V::LANES {
-                sums[i] = sums[i].wrapping_sub(own_words[i]);
+            V::store_long_counts(all, sums.as_mut_ptr().add(lane));
+            let own = depths.own(V::load(logit.as_ptr().add(lane)));
+            for i in 0..V::LANES {
+                sums[lane + i] -= u64::from(own[i]);
             }
         }
     }
     sums
 }
 
-/// [`deepest`] of the scales from a lane on.
-#[inline(always)]
-unsafe fn bottoms<V: Vector>(scale: &Each<f32>, lane: usize) -> V {
-    let mut bottom = [0.0; GROUP];
-    for i in 0..GROUP {
-        bottom[i] = deepest(scale[i]);
+/// The shifts and scales of the rows in a vector's lanes.
+struct LaneDepths<V> {
+    shift: V,
+    scale: V,
+    bottom: V,
+}
+
+impl<V: Vector> LaneDepths<V> {
+    #[inline(always)]
+    unsafe fn new(shift: &Each<f32>, scale: &Each<f32>, lane: usize) -> Self {
+        let mut bottom = [0.0; 16];
+        for i in 0..V::LANES {
+            bottom[i] = DEEPEST_COARSE / scale[lane + i];
+        }
+        // SAFETY: as in `scan`.
+        unsafe {
+            Self {
+                shift: V::load(shift.as_ptr().add(lane)).add(V::splat(0.0)),
+                scale: V::load(scale.as_ptr().add(lane)),
+                bottom: V::load(bottom.as_ptr()),
+            }
+        }
     }
-    // SAFETY: as in `scan`.
-    unsafe { V::load(bottom.as_ptr().add(lane)) }
+
+    /// Terms in coarse quanta, not yet rounded.
+    #[inline(always)]
+    unsafe fn term(&self, z: V, shift: V) -> V {
+        // SAFETY: as in `scan`.
+        unsafe { exp2(depth(z, shift, self.bottom), self.scale, COARSE) }
+    }
+
+    /// The coarse quanta of the labels themselves, relative to the shifts.
+    #[inline(always)]
+    unsafe fn own(&self, logit: V) -> [u32; 16] {
+        let mut own = [0; 16];
+        // SAFETY: as in `scan`.
+        unsafe {
+            V::store_counts(self.term(logit, self.shift).add_rounded(V::no_counts()), own.as_mut_ptr())
+        };
+        own
+    }
 }

@@ -312,7 +312,7 @@ mod tests {
     use crate::simd::Level;
     use crate::simd::avx2::Avx2;
     use crate::simd::avx512::Avx512;
-    use crate::sum::quanta;
+    use crate::sum::{Grain, quanta};
     use proptest::prelude::*;
 
     fn logit() -> impl Strategy<Value = f32> {
@@ -335,7 +335,7 @@ mod tests {
     fn check<V: Vector>(row: &[f32], floor: f32, scale: f32, share: f64, limit: f64) {
         let max = row.iter().fold(f32::NEG_INFINITY, |m, &z| m.max(z));
         let expected = by_rank(row, floor);
-        let total: i128 = row.iter().map(|&z| quanta(z, max, scale)).sum();
+        let total: i128 = row.iter().map(|&z| quanta(z, max, scale, Grain::Fine)).sum();
         let wanted = Wanted { mass: (share * total as f64 * f32::QUANTUM) as f32, max, scale };
         let mut to = Candidates::default();
         for wanted in [None, Some(&wanted)] {
@@ -357,7 +357,7 @@ mod tests {
             found.extend(rest);
             assert_eq!(found, expected[..to.taken]);
             assert!((0..to.ranked).all(|i| to.ranked_logits[i] == row[found[i] as usize]));
-            let mass: i128 = found.iter().map(|&i| quanta(row[i as usize], max, scale)).sum();
+            let mass: i128 = found.iter().map(|&i| quanta(row[i as usize], max, scale, Grain::Fine)).sum();
             let holds =
                 wanted.is_some_and(|w| mass as f64 * f32::QUANTUM >= f64::from(w.mass) * (1.0 - 1e-5));
             assert!(to.taken == expected.len() || (holds && to.taken > 0));
@@ -366,7 +366,7 @@ mod tests {
         let limit = (limit * total as f64) as i128;
         let (mut count, mut seen) = (0, 0);
         for &z in &logits {
-            let own = quanta(z, max, scale);
+            let own = quanta(z, max, scale, Grain::Fine);
             if seen + own > limit {
                 break;
             }

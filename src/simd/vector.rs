@@ -9,7 +9,7 @@
 use super::double::Double;
 use crate::float::{EXP2_F32, Float, ROUND_F32};
 use crate::ranked_masses::FEW_TERMS;
-use crate::sum::{LANES, RUN, deepest, in_halves};
+use crate::sum::{COARSE, DEEPEST_COARSE, LANES, RUN, deepest, in_halves};
 
 /// A vector of float32, with the operations that the kernels need and no more.
 ///
@@ -29,6 +29,8 @@ pub(super) trait Vector: Copy {
     type Wide: Copy;
     /// Sums of 32-bit integers, one for each lane.
     type Counts: Copy;
+    /// Such sums in 64 bits.
+    type LongCounts: Copy;
     const LANES: usize;
     /// What terms are multiplied by before `accumulate`, a power of two.
     const UNIT: f32;
@@ -97,6 +99,14 @@ pub(super) trait Vector: Copy {
     /// Adds 1 where the mask is set.
     unsafe fn add_mask(mask: Self::Mask, counts: Self::Counts) -> Self::Counts;
     unsafe fn store_counts(counts: Self::Counts, to: *mut u32);
+    /// Adds the lanes rounded to whole numbers, to even ones at ties.
+    unsafe fn add_rounded(self, counts: Self::Counts) -> Self::Counts;
+    /// The same where the mask is set.
+    unsafe fn add_rounded_where(self, mask: Self::Mask, counts: Self::Counts) -> Self::Counts;
+    unsafe fn no_long_counts() -> Self::LongCounts;
+    unsafe fn lengthen(counts: Self::Counts, sums: Self::LongCounts) -> Self::LongCounts;
+    unsafe fn total_count(sums: Self::LongCounts) -> u64;
+    unsafe fn store_long_counts(sums: Self::LongCounts, to: *mut u64);
     /// Turns the first `LANES` vectors, as rows of a square, into its columns.
     unsafe fn transpose(rows: [Self; 16]) -> [Self; 16];
 }
@@ -259,6 +269,76 @@ unsafe fn sum_shallow<V: Vector>(block: &[f32], shift: f32, scale: f32) -> i128 
             parts = V::settle(parts);
         }
         V::total_of_parts(parts, taken)
+    }
+}
+
+/// Terms of which a 32-bit lane holds so many, each at most [`COARSE`], with one to spare.
+pub(super) const COARSE_RUN: usize = 6;
+
+/// `sum_coarse_body`: as many operations to add a term as the exponential leaves room for.
+///
+/// # Safety
+/// The instruction set of V must be available.
+#[inline(always)]
+pub(super) unsafe fn sum_coarse_terms<V: Vector>(row: &[f32], shift: f32, scale: f32) -> u64 {
+    let vectors = Vectors { row };
+    let (count, runs) = (vectors.count::<V>(), row.len() / V::LANES / COARSE_RUN);
+    // SAFETY: as the caller vouches; whole vectors lie inside the row.
+    unsafe {
+        let (shift, bottom) = (V::splat(shift + 0.0), V::splat(DEEPEST_COARSE / scale));
+        let scale = V::splat(scale);
+        let mut sums = V::no_long_counts();
+        for run in 0..runs {
+            let from = row.as_ptr().add(run * COARSE_RUN * V::LANES);
+            let mut counts = V::no_counts();
+            for i in 0..COARSE_RUN {
+                let z = V::load(from.add(i * V::LANES));
+                counts = exp2(depth(z, shift, bottom), scale, COARSE).add_rounded(counts);
+            }
+            sums = V::lengthen(counts, sums);
+        }
+        let mut counts = V::no_counts();
+        for i in runs * COARSE_RUN..count {
+            let d = depth(vectors.get::<V>(i), shift, bottom);
+            counts = exp2(d, scale, COARSE).add_rounded(counts);
+        }
+        V::total_count(V::lengthen(counts, sums))
+    }
+}
+
+/// `split_terms` in coarse quanta.
+///
+/// # Safety
+/// The instruction set of V must be available.
+#[inline(always)]
+pub(super) unsafe fn split_coarse_terms<V: Vector, const LEFT: bool>(
+    part: &[f32],
+    y: f32,
+    max: f32,
+    shift: f32,
+    scale: f32,
+) -> (u64, u64) {
+    let vectors = Vectors { row: part };
+    let count = vectors.count::<V>();
+    // SAFETY: as the caller vouches.
+    unsafe {
+        let (y, bottom) = (V::splat(y), V::splat(DEEPEST_COARSE / scale));
+        let (max, shift, scale) = (V::splat(max + 0.0), V::splat(shift + 0.0), V::splat(scale));
+        let (mut uppers, mut all) = (V::no_long_counts(), V::no_long_counts());
+        for start in (0..count).step_by(COARSE_RUN) {
+            let (mut upper_run, mut run) = (V::no_counts(), V::no_counts());
+            for i in start..count.min(start + COARSE_RUN) {
+                let z = vectors.get::<V>(i);
+                let above = if LEFT { z.greater_or_equal(y) } else { z.greater(y) };
+                let e = exp2(depth(z, V::select(above, max, shift), bottom), scale, COARSE);
+                run = e.add_rounded(run);
+                upper_run = e.add_rounded_where(above, upper_run);
+            }
+            all = V::lengthen(run, all);
+            uppers = V::lengthen(upper_run, uppers);
+        }
+        let upper = V::total_count(uppers);
+        (upper, V::total_count(all) - upper)
     }
 }
 

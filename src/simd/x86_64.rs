@@ -60,6 +60,18 @@ dispatched! {
     fn split_higher(part: &[f32], y: f32, max: f32, shift: f32, scale: f32) -> (i128, i128) = vector::split_terms<false>;
 }
 dispatched! {
+    /// [`crate::sum::sum_terms`] of a float32 row in coarse quanta.
+    fn sum_coarse_terms(row: &[f32], shift: f32, scale: f32) -> u64 = vector::sum_coarse_terms;
+}
+dispatched! {
+    /// [`crate::sum::split_lower`] of a float32 row in coarse quanta.
+    fn split_coarse_lower(part: &[f32], y: f32, max: f32, shift: f32, scale: f32) -> (u64, u64) = vector::split_coarse_terms<true>;
+}
+dispatched! {
+    /// [`crate::sum::split_higher`] of a float32 row in coarse quanta.
+    fn split_coarse_higher(part: &[f32], y: f32, max: f32, shift: f32, scale: f32) -> (u64, u64) = vector::split_coarse_terms<false>;
+}
+dispatched! {
     /// The sums behind [`crate::sum::unit_sums`] of a float32 row.
     fn unit_sums(row: &[f32], shift: f32, ahead: &[f32]) -> (f64, f64) = vector::unit_sums;
 }
@@ -140,6 +152,7 @@ dispatched! {
 mod tests {
     use super::*;
     use crate::float::Float;
+    use crate::sum::{COARSE_BITS, Grain, in_quanta};
     use crate::{masses, row, sum};
     use proptest::prelude::*;
 
@@ -183,9 +196,15 @@ mod tests {
                     assert_eq!(total, sum::sum_terms_body(few, shift, scale));
                     assert!(few.iter().zip(terms).all(|(&z, e)| sum::term(z, shift, scale) == e));
                     let split = vector::split_terms::<V, true>(&row, y, max, shift, scale);
-                    assert_eq!(split, sum::split_terms::<true, f32>(&row, y, max, shift, scale));
+                    assert_eq!(split, sum::split_terms::<true, f32>(&row, y, max, shift, scale, Grain::Fine));
                     let split = vector::split_terms::<V, false>(&row, y, max, shift, scale);
-                    assert_eq!(split, sum::split_terms::<false, f32>(&row, y, max, shift, scale));
+                    assert_eq!(split, sum::split_terms::<false, f32>(&row, y, max, shift, scale, Grain::Fine));
+                    let sum = vector::sum_coarse_terms::<V>(&row, shift, scale);
+                    assert_eq!(sum, sum::sum_coarse_body(&row, shift, scale));
+                    let split = in_quanta(vector::split_coarse_terms::<V, true>(&row, y, max, shift, scale));
+                    assert_eq!(split, sum::split_terms::<true, f32>(&row, y, max, shift, scale, Grain::Coarse));
+                    let split = in_quanta(vector::split_coarse_terms::<V, false>(&row, y, max, shift, scale));
+                    assert_eq!(split, sum::split_terms::<false, f32>(&row, y, max, shift, scale, Grain::Coarse));
                     for y in [y, f32::NEG_INFINITY] {
                         let counted = vector::count_and_next::<V, true>(&row, y);
                         assert_eq!(counted, masses::count_and_next::<true, f32>(&row, y));
@@ -294,15 +313,16 @@ mod tests {
                         any_poison |= row_poison;
                         assert_eq!((max[i], second[i], bits[i]), (scan.max, scan.second, scan.bits));
                         assert_eq!((exponentials[i], weighted[i]), sum::unit_sums(row, second[i], &[]));
-                        let own = |shift| sum::quanta(logit[i], shift, scale);
-                        let all: i128 = row.iter().map(|&z| sum::quanta(z, max[i], scale)).sum();
-                        assert_eq!(i128::from(others[i]), all - own(max[i]));
+                        let own = |shift| sum::quanta(logit[i], shift, scale, Grain::Coarse);
+                        let all: i128 = row.iter().map(|&z| sum::quanta(z, max[i], scale, Grain::Coarse)).sum();
+                        assert_eq!(i128::from(others[i]) << COARSE_BITS, all - own(max[i]));
                         if let Some((before, next)) = places {
                             let place = masses::place(row, label[i]);
                             assert_eq!((1 + before[i] as usize, next[i]), (place.rank, place.next));
-                            let (upper, lower) = sum::split_terms::<false, f32>(row, logit[i], max[i], second[i], scale);
-                            let found = (i128::from(split.0[i]), i128::from(split.1[i]));
-                            assert_eq!(found, (upper, lower - own(second[i])));
+                            let (upper, lower) = sum::split_terms::<false, f32>(
+                                row, logit[i], max[i], second[i], scale, Grain::Coarse,
+                            );
+                            assert_eq!(in_quanta((split.0[i], split.1[i])), (upper, lower - own(second[i])));
                         }
                     }
                     assert_eq!(poisoned, any_poison);
@@ -323,13 +343,17 @@ mod tests {
                 let row = vec![z; 20_011];
                 // SAFETY: as above.
                 let sum = unsafe { vector::sum_terms::<V>(&row, 1.5, scale) };
-                assert_eq!(sum, 20_011 * sum::quanta(z, 1.5, scale));
+                assert_eq!(sum, 20_011 * sum::quanta(z, 1.5, scale, Grain::Fine));
+                // SAFETY: as above.
+                let sum = unsafe { vector::sum_coarse_terms::<V>(&row[..f32::MOST_COARSE], 1.5, scale) };
+                let term = sum::quanta(z, 1.5, scale, Grain::Coarse);
+                assert_eq!(i128::from(sum) << COARSE_BITS, f32::MOST_COARSE as i128 * term);
             }
             // Few vectors have anything to add.
             let row: Vec<f32> = (0..20_000).map(|i| if i % 1000 == 7 { 1.25 } else { -90.0 }).collect();
             // SAFETY: as above.
             let sum = unsafe { vector::sum_terms::<V>(&row, 1.5, 40.0) };
-            assert_eq!(sum, 20 * sum::quanta(1.25_f32, 1.5, 40.0));
+            assert_eq!(sum, 20 * sum::quanta(1.25_f32, 1.5, 40.0, Grain::Fine));
             let row = vec![1.5_f64; 200_007];
             // SAFETY: as above.
             let sum = unsafe { double::sum_terms::<V>(&row, 1.5, 1.0) };
