@@ -7,7 +7,8 @@ use std::ops::Range;
 use crate::error::Error;
 use crate::float::Float;
 use crate::group::Group;
-use crate::kernel::{Candidates, View, Workspace, group_label_scores};
+use crate::group_scans::Scans;
+use crate::kernel::{Candidates, LabelWorkspace, View, Workspace, group_label_scores};
 use crate::masses::place;
 use crate::pvalue::{p_value, smoothed_p_value};
 use crate::row::{Scan, gini, margin};
@@ -63,7 +64,7 @@ fn checked_labels<F: Float, R: Rows<F>>(
 
 /// Bytes of rows that are worked on together: more would push the first out of the nearest caches
 /// before the second pass.
-const GROUP_BYTES: usize = 1 << 16;
+const GROUP_BYTES: usize = 1 << 17;
 
 /// The groups of a block, as first row and number of rows. Bodies of loops over them are written out,
 /// not passed as closures, so that they belong to the instance of their instruction set.
@@ -104,13 +105,13 @@ fn uncertainty_rows<F: Float, R: Rows<F>>(
     out: &mut [f64],
 ) -> Result<(), Error> {
     let start = range.start;
-    let (mut scratch, mut columns) = (Vec::new(), Vec::new());
+    let (mut scratch, mut columns, mut scans) = (Vec::new(), Vec::new(), Scans::EMPTY);
     for (first, count) in groups(rows, range) {
         let group = rows.group(first, count, &mut scratch)?;
         let out = &mut out[first - start..][..count];
         if measure == Measure::Entropy {
             let group = Group::new(group, count, rows.ahead(first + count), &mut columns);
-            let scans = group.scan(true, |i| rows.position(first + i))?;
+            group.scan(true, |i| rows.position(first + i), &mut scans)?;
             out.copy_from_slice(&scans.entropies()[..count]);
             continue;
         }
@@ -251,13 +252,12 @@ fn label_scores_rows<F: Float, R: Rows<F>>(
 ) -> Result<(), Error> {
     let LabelRequest { labels, candidates, scale, randomness } = request;
     let start = range.start;
-    let (mut scratch, mut columns, mut before) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut scratch, mut columns, mut workspace) = (Vec::new(), Vec::new(), LabelWorkspace::default());
     for (first, count) in groups(rows, range) {
         let label = checked_labels(rows, first, &labels[first..first + count])?;
         let ahead = rows.ahead(first + count);
         let group = Group::new(rows.group(first, count, &mut scratch)?, count, ahead, &mut columns);
         let position = |i| rows.position(first + i);
-        let before = &mut before;
         group_label_scores(
             &group,
             first,
@@ -266,7 +266,7 @@ fn label_scores_rows<F: Float, R: Rows<F>>(
             candidates,
             *scale,
             randomness,
-            before,
+            &mut workspace,
             |c, scores| {
                 out[c][first - start..][..scores.len()].copy_from_slice(scores);
             },

@@ -31,15 +31,28 @@ pub(crate) struct Group<'a, F> {
 /// [`Place`] of each row's label.
 #[derive(Debug)]
 #[repr(align(64))]
-pub(crate) struct Places<'b, F> {
+pub(crate) struct Places<F> {
     label: [usize; GROUP],
     pub(crate) logit: [F; GROUP],
     pub(crate) rank: [usize; GROUP],
     next: [F; GROUP],
     /// The logits of the labels before it, where labels are many and these few; else it may be empty.
-    before: &'b [[F; FEW_BEFORE]],
+    before: Vec<[F; FEW_BEFORE]>,
     /// Whether another label may have a label's logit.
     ties: bool,
+}
+
+impl<F: Float> Default for Places<F> {
+    fn default() -> Self {
+        Self {
+            label: [0; GROUP],
+            logit: [F::ZERO; GROUP],
+            rank: [1; GROUP],
+            next: [F::NEG_INFINITY; GROUP],
+            before: Vec::new(),
+            ties: true,
+        }
+    }
 }
 
 impl<'a, F: Float> Group<'a, F> {
@@ -75,34 +88,23 @@ impl<'a, F: Float> Group<'a, F> {
         self.is_transposed().then_some(self.columns)
     }
 
-    /// [`place_in`] of each row's label; `before` is working space.
+    /// [`place_in`] of each row's label. What `places` holds of other rows is written over, or not looked at.
     #[inline(always)]
-    pub(crate) fn places<'b>(
-        &self,
-        scans: &Scans<F>,
-        label: [usize; GROUP],
-        before: &'b mut Vec<[F; FEW_BEFORE]>,
-    ) -> Places<'b, F> {
-        let mut places = Places {
-            label,
-            logit: each_lane!([F::ZERO; GROUP], |i| self.rows[i][label[i]]),
-            rank: [1; GROUP],
-            next: [F::NEG_INFINITY; GROUP],
-            before: &[],
-            ties: true,
-        };
+    pub(crate) fn places(&self, scans: &Scans<F>, label: [usize; GROUP], places: &mut Places<F>) {
+        for i in 0..GROUP {
+            places.logit[i] = self.rows[i][label[i]];
+        }
+        (places.label, places.ties) = (label, true);
         if !self.is_transposed() {
-            // What is there from the last group is written over, or not looked at.
-            before.resize(GROUP, [F::NEG_INFINITY; FEW_BEFORE]);
+            places.before.resize(GROUP, [F::NEG_INFINITY; FEW_BEFORE]);
             for i in 0..self.count {
                 let Place { rank, next, .. } = place_in(self.rows[i], label[i], &scans.scan(i));
                 (places.rank[i], places.next[i]) = (rank, next);
                 if rank > 1 {
-                    logits_before(self.rows[i], label[i], rank, &mut before[i]);
+                    logits_before(self.rows[i], label[i], rank, &mut places.before[i]);
                 }
             }
-            places.before = before;
-            return places;
+            return;
         }
         #[cfg(target_arch = "x86_64")]
         if let Some(columns) = F::columns_as_f32(self.columns)
@@ -111,10 +113,11 @@ impl<'a, F: Float> Group<'a, F> {
             places.rank = each_lane!([1; GROUP], |i| 1 + before[i] as usize);
             places.next = widened(&next);
             places.ties = false;
-            return places;
+            return;
         }
         let label = narrow(label);
         let mut count = [0_u32; GROUP];
+        places.next = [F::NEG_INFINITY; GROUP];
         for (k, column) in self.columns.iter().enumerate() {
             for lane in 0..GROUP {
                 let before = is_before(column.0[lane], places.logit[lane], k as u32, label[lane]);
@@ -124,12 +127,11 @@ impl<'a, F: Float> Group<'a, F> {
             }
         }
         places.rank = each_lane!([1; GROUP], |i| 1 + count[i] as usize);
-        places
     }
 
     /// The places of the top labels. Which labels these are matters only where the sums across rows meet ties.
     #[inline(always)]
-    pub(crate) fn top_places(&self, scans: &Scans<F>) -> Places<'static, F> {
+    pub(crate) fn top_places(&self, scans: &Scans<F>) -> Places<F> {
         let mut label = [0; GROUP];
         let ties = self.is_transposed() && (0..GROUP).any(|i| scans.second[i] == scans.max[i]);
         if ties {
@@ -137,7 +139,7 @@ impl<'a, F: Float> Group<'a, F> {
                 label[i] = self.rows[i].iter().position(|&z| z == scans.max[i]).unwrap_or(0);
             }
         }
-        Places { label, logit: scans.max, rank: [1; GROUP], next: scans.second, before: &[], ties }
+        Places { label, logit: scans.max, rank: [1; GROUP], next: scans.second, before: Vec::new(), ties }
     }
 
     /// [`label_masses`] of each row's label, put into `lanes`.
@@ -146,7 +148,7 @@ impl<'a, F: Float> Group<'a, F> {
         &self,
         kind: Sums,
         scans: &Scans<F>,
-        places: &Places<'_, F>,
+        places: &Places<F>,
         sharpness: &SharpnessLanes<F>,
         lanes: &mut MassLanes<GROUP>,
     ) {
@@ -192,7 +194,7 @@ impl<'a, F: Float> Group<'a, F> {
         &self,
         kind: Sums,
         scans: &Scans<F>,
-        places: &Places<'_, F>,
+        places: &Places<F>,
         shift: &[F; GROUP],
         scale: &[F; GROUP],
     ) -> ([f64; GROUP], [f64; GROUP]) {
@@ -250,7 +252,7 @@ impl<'a, F: Float> Group<'a, F> {
     fn split(
         &self,
         scans: &Scans<F>,
-        places: &Places<'_, F>,
+        places: &Places<F>,
         shift: &[F; GROUP],
         depths: &[Depths<F>; GROUP],
     ) -> (Lanes<GROUP>, Lanes<GROUP>) {
@@ -340,14 +342,15 @@ mod tests {
         let mut columns = Vec::new();
         let group = Group::new(rows, data.len(), &[], &mut columns);
         assert_eq!(group.is_transposed(), k <= MOST_SIDE_BY_SIDE);
-        let scans = group.scan(true, |i| i).unwrap();
+        let mut scans = Scans::EMPTY;
+        group.scan(true, |i| i, &mut scans).unwrap();
         let entropies = scans.entropies();
         let label = std::array::from_fn(|i| {
             let wanted = picks[i] % k;
             if rows[i][wanted] > F::NEG_INFINITY { wanted } else { k - 1 }
         });
-        let mut before = Vec::new();
-        let places = group.places(&scans, label, &mut before);
+        let mut places = Places::default();
+        group.places(&scans, label, &mut places);
         let sharpness = SharpnessLanes::<F>::new(&[1.0 / beta; GROUP], 1.0, group.grain());
         let masses = [Sums::Split, Sums::Others].map(|kind| {
             let mut masses = MassLanes::EMPTY;
@@ -436,7 +439,8 @@ mod tests {
             for (bad, expected) in [(nan, "column 2"), (none, "row 107")] {
                 let rows: [&[f64]; GROUP] =
                     std::array::from_fn(|i| if i == 7 { &bad } else { &good }.as_slice());
-                let error = Group::new(rows, 9, &[], &mut columns).scan(true, |i| 100 + i).unwrap_err();
+                let group = Group::new(rows, 9, &[], &mut columns);
+                let error = group.scan(true, |i| 100 + i, &mut Scans::EMPTY).unwrap_err();
                 assert!(error.to_string().contains(expected), "{error}");
             }
         }

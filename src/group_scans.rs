@@ -24,6 +24,15 @@ pub(crate) struct Scans<F> {
 }
 
 impl<F: Float> Scans<F> {
+    /// Of rows not yet read.
+    pub(crate) const EMPTY: Self = Self {
+        max: [F::NEG_INFINITY; GROUP],
+        second: [F::NEG_INFINITY; GROUP],
+        bits: [0; GROUP],
+        exponentials: [0.0; GROUP],
+        weighted: [0.0; GROUP],
+    };
+
     /// [`crate::row::entropy`] of each row.
     #[inline(always)]
     pub(crate) fn entropies(&self) -> [f64; GROUP] {
@@ -49,20 +58,16 @@ impl<F: Float> Scans<F> {
 }
 
 impl<F: Float> Group<'_, F> {
-    /// [`Scan::of`] for each row, with the sums behind entropy if it is asked for.
+    /// [`Scan::of`] for each row, with the sums behind entropy if it is asked for. What `scans` holds of other
+    /// rows is written over, or of no row of this group: as a result it would be copied, which for few labels takes
+    /// longer than reading them.
     #[inline(always)]
     pub(crate) fn scan(
         &self,
         with_entropy: bool,
         position: impl Fn(usize) -> usize,
-    ) -> Result<Scans<F>, Error> {
-        let mut scans = Scans {
-            max: [F::NEG_INFINITY; GROUP],
-            second: [F::NEG_INFINITY; GROUP],
-            bits: [0; GROUP],
-            exponentials: [0.0; GROUP],
-            weighted: [0.0; GROUP],
-        };
+        scans: &mut Scans<F>,
+    ) -> Result<(), Error> {
         if !self.is_transposed() {
             for i in 0..self.count {
                 let row = self.rows[i];
@@ -74,9 +79,9 @@ impl<F: Float> Group<'_, F> {
                     (scans.exponentials[i], scans.weighted[i]) = unit_sums(row, scan.second, ahead);
                 }
             }
-            return Ok(scans);
+            return Ok(());
         }
-        if self.scan_columns(&mut scans) {
+        if self.scan_columns(scans) {
             for i in 0..self.count {
                 check_row(self.rows[i], position(i))?;
                 if scans.max[i] == F::NEG_INFINITY {
@@ -85,9 +90,9 @@ impl<F: Float> Group<'_, F> {
             }
         }
         if with_entropy {
-            self.sum_columns(&mut scans);
+            self.sum_columns(scans);
         }
-        Ok(scans)
+        Ok(())
     }
 
     /// Fills the scans, and says whether any value is not finite.
@@ -100,6 +105,8 @@ impl<F: Float> Group<'_, F> {
             (scans.max, scans.second, scans.bits) = (widened(&max), widened(&second), bits);
             return poisoned;
         }
+        (scans.max, scans.second) = ([F::NEG_INFINITY; GROUP], [F::NEG_INFINITY; GROUP]);
+        scans.bits = [0; GROUP];
         let mut poison = [F::ZERO; GROUP];
         for column in self.columns {
             for lane in 0..GROUP {
@@ -124,6 +131,7 @@ impl<F: Float> Group<'_, F> {
             (scans.exponentials, scans.weighted) = sums;
             return;
         }
+        (scans.exponentials, scans.weighted) = ([0.0; GROUP], [0.0; GROUP]);
         let depths = Depths::new(F::LOG2_E);
         for run in self.columns.chunks(RUN) {
             let (mut e_run, mut d_run) = ([F::ZERO; GROUP], [F::ZERO; GROUP]);

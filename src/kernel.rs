@@ -6,10 +6,10 @@
 use crate::elementary::exp;
 use crate::error::Error;
 use crate::float::Float;
-use crate::group::Group;
+use crate::group::{Group, Places};
 use crate::group_scans::Scans;
 use crate::masses::{
-    Census, FEW_BEFORE, Sharpness, SharpnessLanes, Sums, label_masses, place_in, top_masses,
+    Census, Sharpness, SharpnessLanes, Sums, label_masses, place_in, top_masses,
 };
 use crate::order::Order;
 use crate::row::{Scan, entropy};
@@ -69,8 +69,7 @@ fn sums_key(candidate: &Scoring) -> SumsKey {
 }
 
 /// Scores of the labels of a group of rows, given to `each` candidate by candidate.
-/// `first` is the group's first row, by which U is found; `position` names a row of the group; `before` is
-/// working space.
+/// `first` is the group's first row, by which U is found; `position` names a row of the group.
 #[allow(clippy::too_many_arguments, reason = "a kernel: everything it reads, named")]
 #[inline(always)]
 pub(crate) fn group_label_scores<F: Float>(
@@ -81,16 +80,16 @@ pub(crate) fn group_label_scores<F: Float>(
     candidates: &Candidates<'_>,
     scale: Scale,
     randomness: &Randomness<'_>,
-    before: &mut Vec<[F; FEW_BEFORE]>,
+    workspace: &mut LabelWorkspace<F>,
     mut each: impl FnMut(usize, &[f64]),
 ) -> Result<(), Error> {
     let n_labels = group.rows[0].len();
-    let scans = group.scan(candidates.entropy, position)?;
+    let LabelWorkspace { scans, places, masses } = workspace;
+    group.scan(candidates.entropy, position, scans)?;
     let entropies = if candidates.entropy { scans.entropies() } else { [0.0; GROUP] };
-    let places = group.places(&scans, label, before);
+    group.places(scans, label, places);
     let u = randomness.score_uniforms(first, group.count, &scans.words())?;
     let mut shared: Option<SumsKey> = None;
-    let mut masses = MassLanes::EMPTY;
     let grain = Grain::of::<F>(n_labels);
     for &c in &candidates.order {
         let candidate = &candidates.list[c];
@@ -110,14 +109,14 @@ pub(crate) fn group_label_scores<F: Float>(
             if shared != Some(key) {
                 let sharpness = SharpnessLanes::new(&weight, temperature, grain);
                 if is_of_top(name) {
-                    let places = group.top_places(&scans);
-                    group.masses(Sums::Split, &scans, &places, &sharpness, &mut masses);
+                    let places = group.top_places(scans);
+                    group.masses(Sums::Split, scans, &places, &sharpness, masses);
                 } else {
-                    group.masses(sums_of(name), &scans, &places, &sharpness, &mut masses);
+                    group.masses(sums_of(name), scans, places, &sharpness, masses);
                 }
                 shared = Some(key);
             }
-            score(name, scale, n_labels, &masses, &places.rank, &u)
+            score(name, scale, n_labels, masses, &places.rank, &u)
         };
         // A label that cannot occur has no finite score.
         each(
@@ -128,6 +127,20 @@ pub(crate) fn group_label_scores<F: Float>(
         );
     }
     Ok(())
+}
+
+/// What [`group_label_scores`] fills for one group after another.
+#[derive(Debug)]
+pub(crate) struct LabelWorkspace<F> {
+    scans: Scans<F>,
+    places: Places<F>,
+    masses: MassLanes<GROUP>,
+}
+
+impl<F: Float> Default for LabelWorkspace<F> {
+    fn default() -> Self {
+        Self { scans: Scans::EMPTY, places: Places::default(), masses: MassLanes::EMPTY }
+    }
 }
 
 /// What all candidates share of one row.
@@ -298,7 +311,8 @@ impl<F: Float> Views<F> {
         first: usize,
         position: impl Fn(usize) -> usize,
     ) -> Result<Self, Error> {
-        let scans = group.scan(candidates.entropy, position)?;
+        let mut scans = Scans::EMPTY;
+        group.scan(candidates.entropy, position, &mut scans)?;
         let entropies = if candidates.entropy { scans.entropies() } else { [0.0; GROUP] };
         let u = randomness.score_uniforms(first, group.count, &scans.words())?;
         Ok(Self { scans, entropies, u, grain: Grain::of::<F>(group.rows[0].len()) })
