@@ -12,7 +12,7 @@ use crate::kernel::{Candidates, LabelWorkspace, View, Workspace, group_label_sco
 use crate::masses::place;
 use crate::pvalue::{p_value, smoothed_p_value};
 use crate::row::{Scan, gini, margin};
-use crate::rows::{GROUP, Rows};
+use crate::rows::{GROUP, RowBuffer, Rows};
 use crate::scoring::{Reweight, Scale, Score, Scoring};
 use crate::simd::instances;
 use crate::threads::{Plan, Size, fill};
@@ -105,7 +105,7 @@ fn uncertainty_rows<F: Float, R: Rows<F>>(
     out: &mut [f64],
 ) -> Result<(), Error> {
     let start = range.start;
-    let (mut scratch, mut columns, mut scans) = (Vec::new(), Vec::new(), Scans::EMPTY);
+    let (mut scratch, mut columns, mut scans) = (RowBuffer::default(), Vec::new(), Scans::EMPTY);
     for (first, count) in groups(rows, range) {
         let group = rows.group(first, count, &mut scratch)?;
         let out = &mut out[first - start..][..count];
@@ -155,7 +155,7 @@ fn softmax_rows<F: Float, R: Rows<F>>(
 ) -> Result<(), Error> {
     let candidates = Candidates::new(std::slice::from_ref(scoring));
     let (k, start) = (rows.n_labels(), range.start);
-    let mut scratch = Vec::new();
+    let mut scratch = RowBuffer::default();
     for (first, count) in groups(rows, range) {
         let group = rows.group(first, count, &mut scratch)?;
         for i in 0..count {
@@ -197,7 +197,7 @@ fn ranks_rows<F: Float, R: Rows<F>>(
     out: &mut [i64],
 ) -> Result<(), Error> {
     let start = range.start;
-    let mut scratch = Vec::new();
+    let mut scratch = RowBuffer::default();
     for (first, count) in groups(rows, range) {
         let group = rows.group(first, count, &mut scratch)?;
         for i in 0..count {
@@ -252,7 +252,8 @@ fn label_scores_rows<F: Float, R: Rows<F>>(
 ) -> Result<(), Error> {
     let LabelRequest { labels, candidates, scale, randomness } = request;
     let start = range.start;
-    let (mut scratch, mut columns, mut workspace) = (Vec::new(), Vec::new(), LabelWorkspace::default());
+    let (mut scratch, mut columns) = (RowBuffer::default(), Vec::new());
+    let mut workspace = LabelWorkspace::default();
     for (first, count) in groups(rows, range) {
         let label = checked_labels(rows, first, &labels[first..first + count])?;
         let ahead = rows.ahead(first + count);
@@ -351,7 +352,7 @@ fn all_labels_rows<F: Float, R: Rows<F>>(
     let (k, start) = (rows.n_labels(), range.start);
     let candidates = Candidates::new(std::slice::from_ref(scoring));
     let mut workspace = Workspace::default();
-    let mut scratch = Vec::new();
+    let mut scratch = RowBuffer::default();
     for (first, count) in groups(rows, range) {
         let group = rows.group(first, count, &mut scratch)?;
         for (i, row) in (first..).zip(&group[..count]) {

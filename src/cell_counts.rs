@@ -9,7 +9,7 @@ use crate::counts::Bracket;
 use crate::error::Error;
 use crate::float::Float;
 use crate::kernel::{Candidates, View, Workspace};
-use crate::rows::Rows;
+use crate::rows::{RowBuffer, Rows};
 use crate::scoring::{Scale, Scoring};
 use crate::simd::instances;
 use crate::threads::{Plan, Size, map_blocks};
@@ -104,7 +104,7 @@ fn count_rows<F: Float, R: Rows<F>>(
     let listed = Candidates::new(candidates);
     let mut counts = vec![CellCounts::default(); brackets.len()];
     let mut workspace = Workspace::default();
-    let mut scratch = Vec::new();
+    let mut scratch = RowBuffer::default();
     for (first, count) in groups(rows, range) {
         let group = rows.group(first, count, &mut scratch)?;
         for (i, row) in (first..).zip(&group[..count]) {

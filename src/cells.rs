@@ -16,7 +16,7 @@ use crate::error::Error;
 use crate::float::Float;
 use crate::kernel::{Candidates, View, Workspace};
 use crate::pvalue::{p_value, smoothed_p_value};
-use crate::rows::Rows;
+use crate::rows::{RowBuffer, Rows};
 use crate::scoring::{Scale, Scoring};
 use crate::selected::Survivor;
 use crate::sets::{SetBlock, Sets};
@@ -270,7 +270,7 @@ fn sets_rows<F: Float, R: Rows<F>>(
 ) -> Result<(), Error> {
     let candidates = Candidates::ordered(&partition.scorings, partition.order.clone());
     let mut vote = CellVote::default();
-    let mut scratch = Vec::new();
+    let mut scratch = RowBuffer::default();
     for (first, count) in groups(rows, range) {
         let group = rows.group(first, count, &mut scratch)?;
         for (i, row) in (first..).zip(&group[..count]) {
@@ -365,7 +365,7 @@ fn p_values_rows<F: Float, R: Rows<F>>(
     let (k, start) = (rows.n_labels(), range.start);
     let candidates = Candidates::ordered(&partition.scorings, partition.order.clone());
     let mut vote = CellVote::default();
-    let mut scratch = Vec::new();
+    let mut scratch = RowBuffer::default();
     for (first, count) in groups(rows, range) {
         let group = rows.group(first, count, &mut scratch)?;
         for (i, row) in (first..).zip(&group[..count]) {

@@ -3,7 +3,7 @@
 use crate::cells::Partition;
 use crate::error::Error;
 use crate::float::Float;
-use crate::rows::{GROUP, Rows, lend};
+use crate::rows::{GROUP, RowBuffer, Rows, lend};
 use crate::sets::Sets;
 use crate::uniform::{Randomness, Uniforms};
 
@@ -107,14 +107,14 @@ impl<F: Float, R: Rows<F>> Rows<F> for Picked<'_, R> {
         &'a self,
         first: usize,
         count: usize,
-        scratch: &'a mut Vec<F>,
+        scratch: &'a mut RowBuffer<F>,
     ) -> Result<[&'a [F]; GROUP], Error> {
-        let mut own = Vec::new();
-        scratch.clear();
+        let mut own = RowBuffer::default();
+        let values = scratch.emptied();
         for &index in &self.indices[first..first + count] {
-            scratch.extend_from_slice(self.rows.group(index, 1, &mut own)?[0]);
+            values.extend_from_slice(self.rows.group(index, 1, &mut own)?[0]);
         }
-        Ok(lend(scratch, self.rows.n_labels()))
+        Ok(lend(values, self.rows.n_labels()))
     }
 
     fn position(&self, index: usize) -> usize {

@@ -11,7 +11,7 @@ use crate::group::Group;
 use crate::kernel::{Candidates, Views};
 use crate::lane_cut::{LaneCut, LaneOrder, LaneRows};
 use crate::ranked_masses::RankedMasses;
-use crate::rows::Rows;
+use crate::rows::{RowBuffer, Rows};
 use crate::scoring::Scoring;
 use crate::simd::instances;
 use crate::threads::{Plan, Size, map_blocks};
@@ -135,7 +135,7 @@ fn count_rows<F: Float, R: Rows<F>>(
     let mut counts = vec![PairCounts::default(); cuts.len()];
     let (mut top, mut masses) = (TopLabels::default(), RankedMasses::default());
     let (mut order, mut open) = (LaneOrder::default(), Vec::new());
-    let (mut scratch, mut columns) = (Vec::new(), Vec::new());
+    let (mut scratch, mut columns) = (RowBuffer::default(), Vec::new());
     for (first, count) in groups(rows, range) {
         let ahead = rows.ahead(first + count);
         let group = Group::new(rows.group(first, count, &mut scratch)?, count, ahead, &mut columns);

@@ -8,9 +8,7 @@ use crate::error::Error;
 use crate::float::Float;
 use crate::group::{Group, Places};
 use crate::group_scans::Scans;
-use crate::masses::{
-    Census, Sharpness, SharpnessLanes, Sums, label_masses, place_in, top_masses,
-};
+use crate::masses::{Census, Sharpness, SharpnessLanes, Sums, label_masses, place_in, top_masses};
 use crate::order::Order;
 use crate::row::{Scan, entropy};
 use crate::rows::GROUP;

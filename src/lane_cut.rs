@@ -61,7 +61,8 @@ fn worth_lanes(n_labels: usize) -> usize {
 /// 1.1 to 1.6 times with 128. Several cuts of a row share the order of its labels in lanes, and stay there.
 const MOST_BY_MASS: usize = 90;
 
-/// What the sums, the bounds and the definition's quanta may be off by, in units of Z: ten times and more.
+/// What the sums, the bounds and the definition's fine quanta may be off by, in units of Z: ten times and more. Its
+/// coarse quanta are within the margins relative to the mass, as in `judge.rs`.
 const ROUNDING: f64 = 1e-12;
 /// Most sets have no more labels than this.
 const SHORT: usize = 4;

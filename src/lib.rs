@@ -103,7 +103,7 @@ pub use predictor::{Options, Predictor, Scratch};
 pub use pvalue::{p_value, smoothed_p_value};
 pub use quantile::{conformal_rank, kth_smallest, order_statistics};
 pub use radix::{Slot, count_digits, key_of, keys_within, score_of};
-pub use rows::{GROUP, LogProbabilities, Matrix, Rows};
+pub use rows::{GROUP, LogProbabilities, Matrix, RowBuffer, Rows};
 pub use scoring::{Reweight, Scale, Score, Scoring};
 pub use selected::{Survivor, predict_selected_sets, selected_p_values};
 pub use sets::{Sets, predict_sets};

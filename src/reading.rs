@@ -5,7 +5,7 @@ use std::ops::Range;
 use crate::batch::groups;
 use crate::error::Error;
 use crate::float::Float;
-use crate::rows::Rows;
+use crate::rows::{RowBuffer, Rows};
 use crate::simd::instances;
 use crate::threads::{Plan, Size, fill};
 
@@ -35,7 +35,7 @@ instances! {
 #[inline(always)]
 fn maxima_rows<F: Float, R: Rows<F>>(rows: &R, range: Range<usize>, out: &mut [F]) -> Result<(), Error> {
     let start = range.start;
-    let mut scratch = Vec::new();
+    let mut scratch = RowBuffer::default();
     for (first, count) in groups(rows, range) {
         let group = rows.group(first, count, &mut scratch)?;
         for i in 0..count {

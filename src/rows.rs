@@ -2,6 +2,8 @@
 //! are needed lends them, any other writes them into the caller's scratch, so no matrix is ever
 //! converted whole.
 
+use std::ops::Range;
+
 use crate::elementary::ln;
 use crate::error::Error;
 use crate::float::Float;
@@ -18,6 +20,45 @@ pub struct Column<F>(pub [F; GROUP]);
 
 /// Labels are 32-bit integers in prediction sets.
 pub(crate) const MOST_LABELS: usize = i32::MAX as usize;
+
+/// Where a source writes rows that it cannot lend.
+#[derive(Debug)]
+pub struct RowBuffer<F> {
+    values: Vec<F>,
+    /// The rows that it holds, by index.
+    held: Range<usize>,
+}
+
+impl<F> Default for RowBuffer<F> {
+    fn default() -> Self {
+        Self { values: Vec::new(), held: 0..0 }
+    }
+}
+
+impl<F: Float> RowBuffer<F> {
+    /// The values, to be written anew; they are not remembered.
+    pub(crate) fn emptied(&mut self) -> &mut Vec<F> {
+        self.held = 0..0;
+        self.values.clear();
+        &mut self.values
+    }
+
+    /// Rows that were written before, if all of these are among them.
+    #[inline(always)]
+    #[cfg(any(feature = "python", test))]
+    pub(crate) fn held(&self, rows: &Range<usize>, n_labels: usize) -> Option<&[F]> {
+        let is_held = self.held.start <= rows.start && rows.end <= self.held.end;
+        is_held.then(|| &self.values[(rows.start - self.held.start) * n_labels..][..rows.len() * n_labels])
+    }
+
+    /// Room for these rows, which are remembered.
+    #[cfg(any(feature = "python", test))]
+    pub(crate) fn hold(&mut self, rows: Range<usize>, n_labels: usize) -> &mut [F] {
+        self.values.resize(rows.len() * n_labels, F::ZERO);
+        self.held = rows;
+        &mut self.values
+    }
+}
 
 /// A matrix of logits, a few rows at a time.
 pub trait Rows<F: Float>: Sync {
@@ -36,7 +77,7 @@ pub trait Rows<F: Float>: Sync {
         &'a self,
         first: usize,
         count: usize,
-        scratch: &'a mut Vec<F>,
+        scratch: &'a mut RowBuffer<F>,
     ) -> Result<[&'a [F]; GROUP], Error>;
 
     /// The memory that rows from `first` on, up to [`GROUP`] of them, will be lent from; empty where there is
@@ -65,7 +106,7 @@ impl<F: Float, R: Rows<F>> Rows<F> for &R {
         &'a self,
         first: usize,
         count: usize,
-        scratch: &'a mut Vec<F>,
+        scratch: &'a mut RowBuffer<F>,
     ) -> Result<[&'a [F]; GROUP], Error> {
         (**self).group(first, count, scratch)
     }
@@ -143,7 +184,7 @@ impl<F: Float> Rows<F> for Matrix<'_, F> {
         &'a self,
         first: usize,
         count: usize,
-        _scratch: &'a mut Vec<F>,
+        _scratch: &'a mut RowBuffer<F>,
     ) -> Result<[&'a [F]; GROUP], Error> {
         Ok(lend(&self.data[first * self.n_labels..][..count * self.n_labels], self.n_labels))
     }
@@ -193,17 +234,18 @@ impl<F: Float, R: Rows<F>> Rows<F> for LogProbabilities<R> {
         &'a self,
         first: usize,
         count: usize,
-        scratch: &'a mut Vec<F>,
+        scratch: &'a mut RowBuffer<F>,
     ) -> Result<[&'a [F]; GROUP], Error> {
         let mut own = Vec::with_capacity(count * self.n_labels());
         for row in &self.0.group(first, count, scratch)?[..count] {
             own.extend_from_slice(row);
         }
-        *scratch = own;
-        for (i, row) in scratch.chunks_exact_mut(self.n_labels()).enumerate() {
+        for (i, row) in own.chunks_exact_mut(self.n_labels()).enumerate() {
             log_probabilities(row, self.position(first + i))?;
         }
-        Ok(lend(scratch, self.n_labels()))
+        let values = scratch.emptied();
+        *values = own;
+        Ok(lend(values, self.n_labels()))
     }
 
     fn position(&self, index: usize) -> usize {
@@ -245,7 +287,7 @@ mod tests {
     fn groups_are_consecutive_rows() {
         let data: Vec<f64> = (0..60).map(f64::from).collect();
         let rows = Matrix::new(&data, 3).unwrap();
-        let mut scratch = Vec::new();
+        let mut scratch = RowBuffer::default();
         let group = rows.group(15, 5, &mut scratch).unwrap();
         assert_eq!(group[4], &[57.0, 58.0, 59.0]);
         assert_eq!(group[5], group[0]);
@@ -255,7 +297,7 @@ mod tests {
     fn probabilities_are_checked() {
         let read = |data: &[f64]| {
             let rows = LogProbabilities(Matrix::new(data, data.len()).unwrap());
-            let mut scratch = Vec::new();
+            let mut scratch = RowBuffer::default();
             rows.group(0, 1, &mut scratch).map(|group| group[0].to_vec())
         };
         assert_eq!(read(&[1.0, 0.0]).unwrap(), vec![0.0, f64::NEG_INFINITY]);

@@ -22,7 +22,7 @@ use crate::group::Group;
 use crate::kernel::{Candidates, View, Views, Workspace};
 use crate::pvalue::p_value;
 use crate::ranked_masses::RankedMasses;
-use crate::rows::Rows;
+use crate::rows::{RowBuffer, Rows};
 use crate::scoring::{Scale, Scoring};
 use crate::sets::{SetBlock, Sets};
 use crate::simd::instances;
@@ -304,7 +304,7 @@ fn sets_rows<F: Float, R: Rows<F>>(
     let candidates = Candidates::new(&list);
     let cuts = cuts(survivors, rows.n_labels());
     let mut vote = Vote::new(survivors.len());
-    let (mut scratch, mut columns) = (Vec::new(), Vec::new());
+    let (mut scratch, mut columns) = (RowBuffer::default(), Vec::new());
     for (first, count) in groups(rows, range) {
         let ahead = rows.ahead(first + count);
         let group = Group::new(rows.group(first, count, &mut scratch)?, count, ahead, &mut columns);
@@ -361,7 +361,7 @@ fn p_values_rows<F: Float, R: Rows<F>>(
     let cuts = cuts(survivors, k);
     let mut vote = Vote::new(survivors.len());
     let mut workspace = Workspace::default();
-    let mut scratch = Vec::new();
+    let mut scratch = RowBuffer::default();
     let mut winners = vec![0; k];
     let start = range.start;
     for (first, count) in groups(rows, range) {

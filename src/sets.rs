@@ -10,7 +10,7 @@ use crate::group::Group;
 use crate::kernel::{Candidates, Views};
 use crate::lane_cut::{LaneCut, LaneOrder, LaneRows};
 use crate::ranked_masses::RankedMasses;
-use crate::rows::Rows;
+use crate::rows::{RowBuffer, Rows};
 use crate::scoring::Scoring;
 use crate::simd::instances;
 use crate::threads::{Plan, Size, map_parts};
@@ -146,7 +146,7 @@ fn sets_rows<F: Float, R: Rows<F>>(
     let candidates = Candidates::new(std::slice::from_ref(cut.scoring));
     let (mut top, mut masses) = (TopLabels::default(), RankedMasses::default());
     let mut order = LaneOrder::default();
-    let (mut scratch, mut columns) = (Vec::new(), Vec::new());
+    let (mut scratch, mut columns) = (RowBuffer::default(), Vec::new());
     for (first, count) in groups(rows, range) {
         let ahead = rows.ahead(first + count);
         let group = Group::new(rows.group(first, count, &mut scratch)?, count, ahead, &mut columns);

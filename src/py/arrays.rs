@@ -20,8 +20,13 @@ use pyo3::prelude::*;
 
 use crate::error::Error;
 use crate::float::Float;
-use crate::rows::{Column, GROUP, MOST_LABELS, Rows, lend, log_probabilities, write_rows};
-use crate::simd::fetch;
+use crate::rows::{Column, GROUP, MOST_LABELS, RowBuffer, Rows, lend, log_probabilities, write_rows};
+use crate::simd::fetch_far;
+use crate::sum::each_lane;
+
+/// Rows of which a column-major array is read at a time: four lines of float32 of each column, not two, take two thirds of
+/// the time, and 1000 labels of them fit the second-level cache.
+const COLUMN_ROWS: usize = 2 * GROUP;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Element {
@@ -210,7 +215,7 @@ impl Table {
                     *value = convert(bytes);
                 }
             }
-        } else if self.column_stride.unsigned_abs() <= self.row_stride.unsigned_abs() {
+        } else if !self.is_by_columns() {
             for (&row, target) in rows.iter().zip(target.chunks_exact_mut(k)) {
                 let start = self.address(row);
                 for (column, value) in target.iter_mut().enumerate() {
@@ -225,12 +230,14 @@ impl Table {
             }
         } else {
             let mut starts = [std::ptr::null::<u8>(); GROUP];
-            for (start, &row) in starts.iter_mut().zip(rows) {
-                *start = self.address(row);
-            }
-            for column in 0..k {
-                for (i, &start) in starts[..rows.len()].iter().enumerate() {
-                    target[i * k + column] = native(element(start, column));
+            for (rows, target) in rows.chunks(GROUP).zip(target.chunks_mut(GROUP * k)) {
+                for (start, &row) in starts.iter_mut().zip(rows) {
+                    *start = self.address(row);
+                }
+                for column in 0..k {
+                    for (i, &start) in starts[..rows.len()].iter().enumerate() {
+                        target[i * k + column] = native(element(start, column));
+                    }
                 }
             }
         }
@@ -251,25 +258,44 @@ impl Table {
         let mut square = [Column([F::ZERO; GROUP]); SIDE];
         for left in (0..k).step_by(SIDE) {
             let width = SIDE.min(k - left);
-            for (column, values) in square[..width].iter_mut().enumerate() {
-                // SAFETY: the column is below n_labels, and the elements of `count` rows, N bytes each, lie one
-                // after the other from there on; bytes need no alignment.
-                let source = unsafe {
-                    let address = start.offset((left + column) as isize * self.column_stride);
-                    std::slice::from_raw_parts(address.cast::<[u8; N]>(), count)
-                };
-                for (value, &bytes) in values.0.iter_mut().zip(source) {
-                    *value = native(bytes);
+            for (part, target) in (0..count).step_by(GROUP).zip(target.chunks_mut(GROUP * k)) {
+                let held = GROUP.min(count - part);
+                for (column, values) in square[..width].iter_mut().enumerate() {
+                    // SAFETY: the column is below n_labels, and the elements of all rows, N bytes each, lie one
+                    // after the other from there on; bytes need no alignment.
+                    let source = unsafe {
+                        let address = start.offset((left + column) as isize * self.column_stride);
+                        std::slice::from_raw_parts(address.cast::<[u8; N]>().add(part), held)
+                    };
+                    // The next rows come after these: their lines are asked for now, a few at a time, to be there when
+                    // it is their turn. Many at once would hold up what is read meanwhile.
+                    let next = source.as_ptr().wrapping_add(count).cast::<u8>();
+                    if let Some(whole) = source.first_chunk::<GROUP>() {
+                        // By value and of known length: whole vectors then, which are read as such below. Pieces of
+                        // them would have to reach the cache first.
+                        let whole = *whole;
+                        values.0 = each_lane!([F::ZERO; GROUP], |i| native(whole[i]));
+                        for line in 0..(GROUP * N).div_ceil(64) {
+                            fetch_far(next.wrapping_add(64 * line));
+                        }
+                        // Arrays rarely begin with a line.
+                        fetch_far(next.wrapping_add(GROUP * N - 1));
+                    } else {
+                        for (value, &bytes) in values.0.iter_mut().zip(source) {
+                            *value = native(bytes);
+                        }
+                        fetch_far(next);
+                    }
                 }
-                // The next rows come after these: all their lines are asked for now, to be there when it is
-                // their turn. Of 32 rows of float32 there are three, as arrays rarely begin with a line.
-                let next = source.as_ptr().wrapping_add(count).cast::<u8>();
-                for line in 0..=(count * N).div_ceil(64) {
-                    fetch(next.wrapping_add((64 * line).min(count * N)));
-                }
+                write_rows(&square[..width], left, k, target);
             }
-            write_rows(&square[..width], left, k, target);
         }
+    }
+
+    /// Whether elements of a column lie closer than those of a row.
+    #[inline(always)]
+    fn is_by_columns(&self) -> bool {
+        self.column_stride.unsigned_abs() > self.row_stride.unsigned_abs()
     }
 
     #[inline(always)]
@@ -320,17 +346,13 @@ impl<F: Float> Rows<F> for Table {
         &'a self,
         first: usize,
         count: usize,
-        scratch: &'a mut Vec<F>,
+        scratch: &'a mut RowBuffer<F>,
     ) -> Result<[&'a [F]; GROUP], Error> {
-        let mut rows = [self.source_row(first); GROUP];
-        for i in 1..count {
-            rows[i] = self.source_row(first + i);
-        }
-        if let Some(head) = self.lent(rows[0]) {
+        if let Some(head) = self.lent(self.source_row(first)) {
             let mut group = [head; GROUP];
             let mut all = true;
             for i in 1..count {
-                match self.lent(rows[i]) {
+                match self.lent(self.source_row(first + i)) {
                     Some(row) => group[i] = row,
                     None => all = false, // a row stride that is no multiple of the element
                 }
@@ -339,14 +361,29 @@ impl<F: Float> Rows<F> for Table {
                 return Ok(group);
             }
         }
-        scratch.resize(count * self.n_labels, F::ZERO);
-        self.convert(&rows[..count], scratch);
-        if self.probabilities {
-            for (row, &position) in scratch.chunks_exact_mut(self.n_labels).zip(&rows) {
-                log_probabilities(row, position)?;
+        let wanted = first..first + count;
+        if scratch.held(&wanted, self.n_labels).is_none() {
+            // Columns are read for the next group too. Not of probabilities: what is wrong with those is said of the
+            // first such row, and rows before it may yet be refused.
+            let end = if count == GROUP && self.is_by_columns() && !self.probabilities {
+                self.len().min(first + COLUMN_ROWS)
+            } else {
+                wanted.end
+            };
+            let mut positions = [0; COLUMN_ROWS];
+            for (position, index) in positions.iter_mut().zip(first..end) {
+                *position = self.source_row(index);
+            }
+            let positions = &positions[..end - first];
+            let target = scratch.hold(first..end, self.n_labels);
+            self.convert(positions, target);
+            if self.probabilities {
+                for (row, &position) in target.chunks_exact_mut(self.n_labels).zip(positions) {
+                    log_probabilities(row, position)?;
+                }
             }
         }
-        Ok(lend(scratch, self.n_labels))
+        Ok(lend(scratch.held(&wanted, self.n_labels).unwrap_or_default(), self.n_labels))
     }
 
     #[inline(always)]

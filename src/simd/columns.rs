@@ -70,19 +70,26 @@ pub(super) unsafe fn write_rows<V: Vector>(
             // each of these rows has a value for each column. The caller vouches for the instruction set.
             unsafe {
                 let mut tile = [V::splat(0.0); 16];
+                let to = rows.as_mut_ptr().add(lane * n_labels + left);
+                // Whole squares in loops of known length, so that they stay in registers.
+                if columns.len() == V::LANES && count - lane >= V::LANES {
+                    for i in 0..V::LANES {
+                        tile[i] = V::load(columns[i].0.as_ptr().add(lane));
+                    }
+                    let tile = V::transpose(tile);
+                    for i in 0..V::LANES {
+                        tile[i].store(to.add(i * n_labels));
+                    }
+                    continue;
+                }
                 for (values, column) in tile.iter_mut().zip(columns) {
                     *values = V::load(column.0.as_ptr().add(lane));
                 }
                 let tile = V::transpose(tile);
                 for i in 0..V::LANES.min(count - lane) {
-                    let to = rows.as_mut_ptr().add((lane + i) * n_labels + left);
-                    if columns.len() == V::LANES {
-                        tile[i].store(to);
-                    } else {
-                        let mut part = [0.0; 16];
-                        tile[i].store(part.as_mut_ptr());
-                        std::ptr::copy_nonoverlapping(part.as_ptr(), to, columns.len());
-                    }
+                    let mut part = [0.0; 16];
+                    tile[i].store(part.as_mut_ptr());
+                    std::ptr::copy_nonoverlapping(part.as_ptr(), to.add(i * n_labels), columns.len());
                 }
             }
         }

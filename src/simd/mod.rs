@@ -147,6 +147,21 @@ pub(crate) fn fetch(address: *const u8) {
     let _ = address;
 }
 
+/// The same for what is read later, after more than the nearest cache holds.
+#[inline(always)]
+#[cfg(feature = "python")]
+#[allow(unsafe_code, reason = "as above")]
+pub(crate) fn fetch_far(address: *const u8) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
+        // SAFETY: as above.
+        unsafe { _mm_prefetch::<_MM_HINT_T1>(address.cast()) }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = address;
+}
+
 /// Runs `work` with subnormal numbers on, whatever the calling thread's settings, and puts those back.
 ///
 /// Other libraries switch them off (flush-to-zero) for speed; scores would then depend on who was
