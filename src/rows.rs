@@ -258,6 +258,18 @@ mod tests {
     use super::*;
 
     #[test]
+    fn rows_are_held_whole_or_not_at_all() {
+        let mut buffer = RowBuffer::<f32>::default();
+        assert_eq!(buffer.held(&(0..1), 2), None);
+        buffer.hold(4..7, 2).copy_from_slice(&[0.0, 1.0, 2.0, 3.0, 4.0, 5.0]);
+        assert_eq!(buffer.held(&(5..7), 2), Some([2.0, 3.0, 4.0, 5.0].as_slice()));
+        assert_eq!(buffer.held(&(3..5), 2), None);
+        assert_eq!(buffer.held(&(6..8), 2), None);
+        buffer.emptied().push(1.0);
+        assert_eq!(buffer.held(&(4..5), 2), None);
+    }
+
+    #[test]
     fn shapes_are_checked() {
         assert!(Matrix::new(&[0.0_f32; 6], 3).is_ok());
         assert!(Matrix::new(&[0.0_f32; 6], 4).is_err());

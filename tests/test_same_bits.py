@@ -109,6 +109,23 @@ def test_memory_layouts(batch):
         assert everything(same, labels) == contiguous, name
 
 
+@pytest.mark.parametrize("k", [3, 150, 1000, 1300])
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_columns_are_read_for_more_rows_than_are_worked_on(rng, dtype, k):
+    # Groups of 32 rows and fewer, twice as many read at a time, and blocks that end within them.
+    for n in (1, 31, 32, 33, 63, 64, 65, 96, 127, 129, 300):
+        logits = rng.normal(size=(n, k)).astype(dtype)
+        labels = rng.integers(k, size=n)
+        for picked in (slice(None), slice(1, None, 2), rng.permutation(n)):
+            rows, y = np.asfortranarray(logits)[picked], labels[picked]
+            expected = ts.label_scores(np.ascontiguousarray(rows), y, "aps")
+            assert ts.label_scores(rows, y, "aps").tobytes() == expected.tobytes(), (n, picked)
+        bad = np.asfortranarray(logits)
+        bad[n // 2, k - 1] = np.nan
+        with pytest.raises(ValueError, match=f"row {n // 2}, column {k - 1}"):
+            ts.label_scores(bad, labels, "aps")
+
+
 @pytest.mark.parametrize(
     "dtype",
     [
