@@ -440,7 +440,8 @@ mod tests {
                 let rows: [&[f64]; GROUP] =
                     std::array::from_fn(|i| if i == 7 { &bad } else { &good }.as_slice());
                 let group = Group::new(rows, 9, &[], &mut columns);
-                let error = group.scan(true, |i| 100 + i, &mut Scans::EMPTY).unwrap_err();
+                let mut scans = Scans::EMPTY;
+                let error = group.scan(true, |i| 100 + i, &mut scans).unwrap_err();
                 assert!(error.to_string().contains(expected), "{error}");
             }
         }

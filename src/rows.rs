@@ -36,8 +36,8 @@ impl<F> Default for RowBuffer<F> {
 }
 
 impl<F: Float> RowBuffer<F> {
-    /// The values, to be written anew; they are not remembered.
-    pub(crate) fn emptied(&mut self) -> &mut Vec<F> {
+    /// The values, none: a source writes its rows here, one after the other, and lends them from here.
+    pub fn emptied(&mut self) -> &mut Vec<F> {
         self.held = 0..0;
         self.values.clear();
         &mut self.values

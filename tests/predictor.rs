@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
-use tightset::{Error, Float, GroupKey, Matrix, Options, Plan, Predictor, Rows, Scratch, Sets};
+use tightset::{Error, Float, GroupKey, Matrix, Options, Plan, Predictor, RowBuffer, Rows, Scratch, Sets};
 
 fn folder(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(name)
@@ -225,7 +225,7 @@ fn batches_stay_in_the_pool_of_their_caller() {
             &'a self,
             first: usize,
             count: usize,
-            scratch: &'a mut Vec<f32>,
+            scratch: &'a mut RowBuffer<f32>,
         ) -> Result<[&'a [f32]; tightset::GROUP], Error> {
             let name = std::thread::current().name().unwrap_or_default().to_owned();
             self.readers.lock().unwrap().insert(name);

@@ -315,7 +315,7 @@ impl<V: Vector> LaneDepths<V> {
         let mut own = [0; 16];
         // SAFETY: as in `scan`.
         unsafe {
-            V::store_counts(self.term(logit, self.shift).add_rounded(V::no_counts()), own.as_mut_ptr())
+            V::store_counts(self.term(logit, self.shift).add_rounded(V::no_counts()), own.as_mut_ptr());
         };
         own
     }
