@@ -78,8 +78,10 @@ MIRI := cell_counts:: cells:: condition:: counts:: cut:: document:: group:: json
 
 audit: $(VENV)/ready ## known vulnerabilities and licences of all dependencies; needs cargo install cargo-deny
 	cargo deny check
-	@# --strict: a package that the service does not know is a failure, not a line in a table.
-	$(BIN)/pip freeze --exclude-editable > $(VENV)/frozen.txt
+	cargo deny --manifest-path fuzz/Cargo.toml check advisories
+	cargo deny --manifest-path examples/axum-service/Cargo.toml check advisories
+	@# --all: pip itself too. --strict: a package that the service does not know is a failure, not a line in a table.
+	$(BIN)/pip freeze --all --exclude-editable > $(VENV)/frozen.txt
 	$(BIN)/pip-audit --strict --no-deps --disable-pip --requirement $(VENV)/frozen.txt
 
 coverage: $(VENV)/built ## branches of the Python layer and lines of the core; needs cargo install cargo-llvm-cov
@@ -190,6 +192,8 @@ $(VENV)/ready: pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit("tightset needs Python 3.11 or later") if sys.version_info < (3, 11) else None'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --upgrade "pip>=25.1"
+	@# Some versions of Python put an old one there, with known flaws; nothing here needs it.
+	$(BIN)/pip uninstall --quiet --yes setuptools
 	$(BIN)/pip install --progress-bar on --group dev
 	@touch $@
 
