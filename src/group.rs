@@ -16,7 +16,8 @@ use crate::rows::{Column, GROUP};
 use crate::score::MassLanes;
 #[cfg(target_arch = "x86_64")]
 use crate::simd::x86_64;
-use crate::sum::{COARSE, Depths, Grain, Lanes, MOST_SIDE_BY_SIDE, each_lane, words};
+use crate::sum::{COARSE, Depths, Grain, Lanes, each_lane, words};
+use crate::unit_sums::MOST_SIDE_BY_SIDE;
 
 /// Rows, and the same transposed when labels are few.
 #[derive(Debug)]

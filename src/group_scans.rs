@@ -10,7 +10,8 @@ use crate::row::{Scan, check_row, entropy_of_sums};
 use crate::rows::GROUP;
 #[cfg(target_arch = "x86_64")]
 use crate::simd::x86_64;
-use crate::sum::{Depths, RUN, UnitSums, each_lane, unit_sums};
+use crate::sum::{Depths, each_lane};
+use crate::unit_sums::{RUN, UnitSums, unit_sums};
 
 /// [`Scan`] of each row, and where they are wanted its sums behind entropy.
 #[derive(Debug)]

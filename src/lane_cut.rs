@@ -28,7 +28,8 @@ use crate::nucleus::FEW_LABELS;
 use crate::rows::{Column, GROUP};
 use crate::scoring::Score;
 use crate::simd::{Level, instances, level};
-use crate::sum::{MOST_SIDE_BY_SIDE, deepest, each_lane};
+use crate::sum::{deepest, each_lane};
+use crate::unit_sums::MOST_SIDE_BY_SIDE;
 
 /// A cut that is made in lanes.
 #[derive(Clone, Debug)]

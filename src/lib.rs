@@ -88,6 +88,7 @@ mod sum;
 mod threads;
 mod top_labels;
 mod uniform;
+mod unit_sums;
 
 #[cfg(feature = "python")]
 mod py;

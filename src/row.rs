@@ -8,7 +8,8 @@ use crate::elementary::{exp, ln_1p, one_minus_exp_neg};
 use crate::error::Error;
 use crate::float::Float;
 use crate::simd::instances;
-use crate::sum::{LANES, UnitSums, unit_squares, unit_sums};
+use crate::sum::LANES;
+use crate::unit_sums::{UnitSums, unit_squares, unit_sums};
 
 /// The first pass over a row.
 #[derive(Clone, Copy, Debug)]

@@ -20,7 +20,7 @@ const BLOCK_ELEMENTS: usize = 1 << 14;
 /// Labels from which on a block has less than a group of rows, so that few rows keep all threads busy and what
 /// is converted stays in the cache.
 const LONG_ROWS: usize = 1 << 12;
-/// Blocks of which there may as well be a quarter.
+/// Blocks of which there may as well be an eighth.
 const MANY_BLOCKS: usize = 1 << 10;
 /// Elements of work for each thread between two looks at `interrupt`: about 50 ms.
 const SLICE_ELEMENTS: usize = 1 << 25;
@@ -68,7 +68,7 @@ impl Size {
         // Whole groups, half of whose lanes would else be empty at a thousand labels.
         let rows = if self.n_labels <= LONG_ROWS { rows.next_multiple_of(GROUP) } else { rows.max(1) };
         // In long calls several groups: the next one is on its way to the cache while one is worked on.
-        let rows = if self.n_rows / rows >= MANY_BLOCKS { 4 * rows } else { rows };
+        let rows = if self.n_rows / rows >= MANY_BLOCKS { 8 * rows } else { rows };
         (0..self.n_rows).step_by(rows).map(move |start| start..self.n_rows.min(start + rows))
     }
 }

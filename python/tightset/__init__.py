@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any
 
 from tightset._core import VERSION as __version__
 from tightset._core import InternalError
-from tightset.artefact import load
 from tightset.calibration import calibrate
 from tightset.cells import Candidate, Cell, Condition
 from tightset.predictor import Predictor
@@ -46,6 +45,7 @@ if TYPE_CHECKING:
         transforms,
     )
     from tightset import plot as plot
+    from tightset.artefact import load
     from tightset.streaming import Calibration, calibrate_stream
 
 __all__ = [
@@ -111,12 +111,18 @@ _IMPORTED_ON_USE = (
     "transforms",
 )
 
+_NAMES_IMPORTED_ON_USE = {
+    "Calibration": "tightset.streaming",
+    "calibrate_stream": "tightset.streaming",
+    "load": "tightset.artefact",
+}
+
 
 def __getattr__(name: str) -> Any:
     if name in _IMPORTED_ON_USE:
         return import_module(f"tightset.{name}")
-    if name in ("Calibration", "calibrate_stream"):
-        return getattr(import_module("tightset.streaming"), name)
+    if name in _NAMES_IMPORTED_ON_USE:
+        return getattr(import_module(_NAMES_IMPORTED_ON_USE[name]), name)
     message = f"module 'tightset' has no attribute {name!r}"
     raise AttributeError(message)
 

@@ -7,7 +7,8 @@
 use super::vector::{COARSE_RUN, Vector, depth, exp2, fetch};
 use crate::float::Float;
 use crate::rows::{Column, GROUP};
-use crate::sum::{COARSE, DEEPEST_COARSE, LANES, RUN, deepest};
+use crate::sum::{COARSE, DEEPEST_COARSE, LANES, deepest};
+use crate::unit_sums::RUN;
 
 /// One number for each row.
 pub(crate) type Each<T> = [T; GROUP];
@@ -125,7 +126,7 @@ pub(super) unsafe fn scan<V: Vector>(columns: &[Column<f32>]) -> Scanned {
     (max, second, bits, poisoned)
 }
 
-/// [`crate::sum::unit_sums`] of each row, all of few labels.
+/// [`crate::unit_sums::unit_sums`] of each row, all of few labels.
 ///
 /// # Safety
 /// The instruction set of V must be available.

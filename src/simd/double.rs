@@ -8,7 +8,8 @@
 
 use super::vector::Vector;
 use crate::float::{EXP2_F64, Float, ROUND_F64};
-use crate::sum::{LANES, Lanes, RUN, deepest, in_halves};
+use crate::sum::{LANES, Lanes, deepest};
+use crate::unit_sums::{RUN, in_halves};
 
 /// A vector of float64, with the operations that the kernels need and no more.
 ///
@@ -147,7 +148,7 @@ unsafe fn sum_block<D: Double>(block: &[f64], shift: f64, scale: f64) -> i128 {
     }
 }
 
-/// [`crate::sum::unit_sums`] of a float64 row of many labels.
+/// [`crate::unit_sums::unit_sums`] of a float64 row of many labels.
 ///
 /// # Safety
 /// The instruction set of V must be available.

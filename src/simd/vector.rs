@@ -9,7 +9,8 @@
 use super::double::Double;
 use crate::float::{EXP2_F32, Float, ROUND_F32};
 use crate::ranked_masses::FEW_TERMS;
-use crate::sum::{COARSE, DEEPEST_COARSE, LANES, RUN, deepest, in_halves};
+use crate::sum::{COARSE, DEEPEST_COARSE, LANES, deepest};
+use crate::unit_sums::{RUN, in_halves};
 
 /// A vector of float32, with the operations that the kernels need and no more.
 ///
@@ -409,7 +410,7 @@ pub(super) unsafe fn split_terms<V: Vector, const LEFT: bool>(
     (upper, lower)
 }
 
-/// [`crate::sum::unit_sums`] of a row of many labels.
+/// [`crate::unit_sums::unit_sums`] of a row of many labels.
 ///
 /// # Safety
 /// The instruction set of V must be available.

@@ -72,7 +72,7 @@ dispatched! {
     fn split_coarse_higher(part: &[f32], y: f32, max: f32, shift: f32, scale: f32) -> (u64, u64) = vector::split_coarse_terms<false>;
 }
 dispatched! {
-    /// The sums behind [`crate::sum::unit_sums`] of a float32 row.
+    /// The sums behind [`crate::unit_sums::unit_sums`] of a float32 row.
     fn unit_sums(row: &[f32], shift: f32, ahead: &[f32]) -> (f64, f64) = vector::unit_sums;
 }
 
@@ -81,7 +81,7 @@ dispatched! {
     fn sum_double_terms(row: &[f64], shift: f64, scale: f64) -> i128 = double::sum_terms;
 }
 dispatched! {
-    /// The sums behind [`crate::sum::unit_sums`] of a float64 row.
+    /// The sums behind [`crate::unit_sums::unit_sums`] of a float64 row.
     fn double_unit_sums(row: &[f64], shift: f64, ahead: &[f64]) -> (f64, f64) = double::unit_sums;
 }
 dispatched! {
@@ -132,7 +132,7 @@ dispatched! {
     fn scan_columns(columns: &[Column<f32>]) -> Scanned = columns::scan;
 }
 dispatched! {
-    /// [`crate::sum::unit_sums`] across rows.
+    /// [`crate::unit_sums::unit_sums`] across rows.
     fn unit_sums_columns(columns: &[Column<f32>], shift: &Each<f32>, ahead: &[f32]) -> (Each<f64>, Each<f64>) = columns::unit_sums;
 }
 dispatched! {
@@ -153,7 +153,7 @@ mod tests {
     use super::*;
     use crate::float::Float;
     use crate::sum::{COARSE_BITS, Grain, in_quanta};
-    use crate::{masses, row, sum};
+    use crate::{masses, row, sum, unit_sums};
     use proptest::prelude::*;
 
     fn logit() -> impl Strategy<Value = f32> {
@@ -211,7 +211,7 @@ mod tests {
                         let counted = vector::count_and_next::<V, false>(&row, y);
                         assert_eq!(counted, masses::count_and_next::<false, f32>(&row, y));
                     }
-                    assert_eq!(vector::unit_sums::<V>(&row, shift, &[]), sum::unit_sums_plain::<f32>(&row, shift));
+                    assert_eq!(vector::unit_sums::<V>(&row, shift, &[]), unit_sums::unit_sums_plain::<f32>(&row, shift));
                 }
             });
         }
@@ -240,7 +240,7 @@ mod tests {
                 unsafe {
                     let sum = double::sum_terms::<V>(&row, shift, scale);
                     assert_eq!(sum, sum::sum_terms_body(&row, shift, scale));
-                    assert_eq!(double::unit_sums::<V>(&row, shift, &row), sum::unit_sums_plain::<f64>(&row, shift));
+                    assert_eq!(double::unit_sums::<V>(&row, shift, &row), unit_sums::unit_sums_plain::<f64>(&row, shift));
                     let (max, second, bits, is_poisoned) = double::scan::<V>(&row);
                     assert_eq!((max, second, bits, is_poisoned), (scan.max, scan.second, scan.bits, poisoned));
                 }
@@ -312,7 +312,7 @@ mod tests {
                         let (scan, row_poison) = row::read_plain::<f32>(row);
                         any_poison |= row_poison;
                         assert_eq!((max[i], second[i], bits[i]), (scan.max, scan.second, scan.bits));
-                        assert_eq!((exponentials[i], weighted[i]), sum::unit_sums(row, second[i], &[]));
+                        assert_eq!((exponentials[i], weighted[i]), unit_sums::unit_sums(row, second[i], &[]));
                         let own = |shift| sum::quanta(logit[i], shift, scale, Grain::Coarse);
                         let all: i128 = row.iter().map(|&z| sum::quanta(z, max[i], scale, Grain::Coarse)).sum();
                         assert_eq!(i128::from(others[i]) << COARSE_BITS, all - own(max[i]));
