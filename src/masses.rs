@@ -289,7 +289,9 @@ pub(crate) fn top_masses<F: Float>(row: &[F], scan: &Scan<F>, sharpness: &Sharpn
 #[inline(always)]
 fn sum_but_one<F: Float>(row: &[F], y: F, shift: F, scale: F) -> i128 {
     let grain = Grain::of::<F>(row.len());
-    sum_terms(row, shift, scale, grain) - quanta(y, shift, scale, grain)
+    // What lies above the shift was not counted: most top labels do, and need no term.
+    let own = if y > shift { 0 } else { quanta(y, shift, scale, grain) };
+    sum_terms(row, shift, scale, grain) - own
 }
 
 /// Exact sums as the masses of a label.

@@ -22,6 +22,8 @@ const BLOCK_ELEMENTS: usize = 1 << 14;
 const LONG_ROWS: usize = 1 << 12;
 /// Blocks of which there may as well be an eighth.
 const MANY_BLOCKS: usize = 1 << 10;
+/// Elements of work that a block has at most then: few long ones at the end of a slice would leave threads idle.
+const LONG_BLOCK: usize = 1 << 18;
 /// Elements of work for each thread between two looks at `interrupt`: about 50 ms.
 const SLICE_ELEMENTS: usize = 1 << 25;
 
@@ -68,7 +70,8 @@ impl Size {
         // Whole groups, half of whose lanes would else be empty at a thousand labels.
         let rows = if self.n_labels <= LONG_ROWS { rows.next_multiple_of(GROUP) } else { rows.max(1) };
         // In long calls several groups: the next one is on its way to the cache while one is worked on.
-        let rows = if self.n_rows / rows >= MANY_BLOCKS { 8 * rows } else { rows };
+        let most = (LONG_BLOCK / self.row_cost).next_multiple_of(GROUP);
+        let rows = if self.n_rows / rows >= MANY_BLOCKS { (8 * rows).min(most).max(rows) } else { rows };
         (0..self.n_rows).step_by(rows).map(move |start| start..self.n_rows.min(start + rows))
     }
 }

@@ -119,6 +119,9 @@ const TERMS_PER_LANE: usize = 4096;
 /// and vectors of such are passed over.
 const SHALLOW: f32 = 10.0;
 
+/// The same for coarse sums, whose terms end at half the depth.
+const SHALLOW_COARSE: f32 = 3.5;
+
 /// [`crate::sum::Depths::of`], with a shift that is not `-0.0`: the difference is then not `-0.0` either.
 #[inline(always)]
 pub(super) unsafe fn depth<V: Vector>(z: V, shift: V, bottom: V) -> V {
@@ -282,6 +285,10 @@ pub(super) const COARSE_RUN: usize = 6;
 /// The instruction set of V must be available.
 #[inline(always)]
 pub(super) unsafe fn sum_coarse_terms<V: Vector>(row: &[f32], shift: f32, scale: f32) -> u64 {
+    if DEEPEST_COARSE / scale < SHALLOW_COARSE {
+        // SAFETY: as the caller vouches.
+        return unsafe { sum_coarse_shallow::<V>(row, shift, scale) };
+    }
     let vectors = Vectors { row };
     let (count, runs) = (vectors.count::<V>(), row.len() / V::LANES / COARSE_RUN);
     // SAFETY: as the caller vouches; whole vectors lie inside the row.
@@ -304,6 +311,30 @@ pub(super) unsafe fn sum_coarse_terms<V: Vector>(row: &[f32], shift: f32, scale:
             counts = exp2(d, scale, COARSE).add_rounded(counts);
         }
         V::total_count(V::lengthen(counts, sums))
+    }
+}
+
+/// The same where most vectors have nothing to add, and are passed over.
+#[inline(always)]
+unsafe fn sum_coarse_shallow<V: Vector>(row: &[f32], shift: f32, scale: f32) -> u64 {
+    let vectors = Vectors { row };
+    let count = vectors.count::<V>();
+    // SAFETY: as the caller vouches.
+    unsafe {
+        let (shift, bottom) = (V::splat(shift + 0.0), V::splat(DEEPEST_COARSE / scale));
+        let scale = V::splat(scale);
+        let mut sums = V::no_long_counts();
+        for start in (0..count).step_by(COARSE_RUN) {
+            let mut counts = V::no_counts();
+            for i in start..count.min(start + COARSE_RUN) {
+                let d = depth(vectors.get::<V>(i), shift, bottom);
+                if V::count(bottom.greater(d)) > 0 {
+                    counts = exp2(d, scale, COARSE).add_rounded(counts);
+                }
+            }
+            sums = V::lengthen(counts, sums);
+        }
+        V::total_count(sums)
     }
 }
 
