@@ -26,7 +26,7 @@ def imports(tmp_path_factory):
     """
     bytecode = str(tmp_path_factory.mktemp("bytecode"))
     environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": bytecode}
-    turns = [{name: seconds(name, environment) for name in ("numpy", "tightset")} for _ in range(15)]
+    turns = [{name: seconds(name, environment) for name in ("numpy", "tightset")} for _ in range(40)]
     return {name: min(turn[name] for turn in turns) for name in ("numpy", "tightset")}
 
 
