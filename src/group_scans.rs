@@ -59,9 +59,8 @@ impl<F: Float> Scans<F> {
 }
 
 impl<F: Float> Group<'_, F> {
-    /// [`Scan::of`] for each row, with the sums behind entropy if it is asked for. What `scans` holds of other
-    /// rows is written over, or of no row of this group: as a result it would be copied, which for few labels takes
-    /// longer than reading them.
+    /// [`Scan::of`] for each row, with the sums behind entropy if it is asked for. What `scans` holds of
+    /// other rows is written over, or not looked at. It is not the result, which would be copied.
     #[inline(always)]
     pub(crate) fn scan(
         &self,

@@ -236,8 +236,10 @@ pub(super) unsafe fn split_terms<V: Vector>(
             V::store_long_counts(uppers, upper.as_mut_ptr().add(lane));
             V::store_long_counts(all, lower.as_mut_ptr().add(lane));
             let own = depths.own(y);
+            // Wrapping, here and below: another thread may change the rows after they were written side by side.
             for i in 0..V::LANES {
-                lower[lane + i] -= upper[lane + i] + u64::from(own[i]);
+                let taken = upper[lane + i] + u64::from(own[i]);
+                lower[lane + i] = lower[lane + i].wrapping_sub(taken);
             }
         }
     }
@@ -272,7 +274,7 @@ pub(super) unsafe fn sum_terms<V: Vector>(
             V::store_long_counts(all, sums.as_mut_ptr().add(lane));
             let own = depths.own(V::load(logit.as_ptr().add(lane)));
             for i in 0..V::LANES {
-                sums[lane + i] -= u64::from(own[i]);
+                sums[lane + i] = sums[lane + i].wrapping_sub(u64::from(own[i]));
             }
         }
     }

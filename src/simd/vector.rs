@@ -119,7 +119,8 @@ const TERMS_PER_LANE: usize = 4096;
 /// and vectors of such are passed over.
 const SHALLOW: f32 = 10.0;
 
-/// The same for coarse sums, whose terms end at half the depth.
+/// The same for coarse sums, whose terms end at half the depth: the best of 0, 3.5 and 5 for 1000 labels at temperatures
+/// from 0.1 to 10.
 const SHALLOW_COARSE: f32 = 3.5;
 
 /// [`crate::sum::Depths::of`], with a shift that is not `-0.0`: the difference is then not `-0.0` either.
@@ -279,7 +280,7 @@ unsafe fn sum_shallow<V: Vector>(block: &[f32], shift: f32, scale: f32) -> i128 
 /// Terms of which a 32-bit lane holds so many, each at most [`COARSE`], with one to spare.
 pub(super) const COARSE_RUN: usize = 6;
 
-/// `sum_coarse_body`: as many operations to add a term as the exponential leaves room for.
+/// `sum_coarse_body`. A term is added in two operations, which the exponential's multiply-adds leave room for.
 ///
 /// # Safety
 /// The instruction set of V must be available.
@@ -370,7 +371,7 @@ pub(super) unsafe fn split_coarse_terms<V: Vector, const LEFT: bool>(
             uppers = V::lengthen(upper_run, uppers);
         }
         let upper = V::total_count(uppers);
-        (upper, V::total_count(all) - upper)
+        (upper, V::total_count(all).wrapping_sub(upper))
     }
 }
 
