@@ -9,7 +9,7 @@ use crate::float::Float;
 use crate::group::Group;
 use crate::group_scans::Scans;
 use crate::kernel::{Candidates, LabelWorkspace, View, Workspace, group_label_scores};
-use crate::masses::place;
+use crate::place::place;
 use crate::pvalue::{p_value, smoothed_p_value};
 use crate::row::{Scan, gini, margin};
 use crate::rows::{GROUP, RowBuffer, Rows};
@@ -110,7 +110,7 @@ fn uncertainty_rows<F: Float, R: Rows<F>>(
         let group = rows.group(first, count, &mut scratch)?;
         let out = &mut out[first - start..][..count];
         if measure == Measure::Entropy {
-            let group = Group::new(group, count, rows.ahead(first + count), &mut columns);
+            let mut group = Group::new(group, count, rows.ahead(first + count), &mut columns);
             group.scan(true, |i| rows.position(first + i), &mut scans)?;
             out.copy_from_slice(&scans.entropies()[..count]);
             continue;
@@ -257,10 +257,10 @@ fn label_scores_rows<F: Float, R: Rows<F>>(
     for (first, count) in groups(rows, range) {
         let label = checked_labels(rows, first, &labels[first..first + count])?;
         let ahead = rows.ahead(first + count);
-        let group = Group::new(rows.group(first, count, &mut scratch)?, count, ahead, &mut columns);
+        let mut group = Group::new(rows.group(first, count, &mut scratch)?, count, ahead, &mut columns);
         let position = |i| rows.position(first + i);
         group_label_scores(
-            &group,
+            &mut group,
             first,
             position,
             label,

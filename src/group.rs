@@ -9,14 +9,13 @@
 
 use crate::float::Float;
 use crate::group_scans::Scans;
-use crate::masses::{
-    FEW_BEFORE, Place, SharpnessLanes, Sums, label_masses, logits_before, masses_after_few, place_in,
-};
+use crate::masses::{SharpnessLanes, Sums, split_sums, sum_but_one, sums_after_few};
+use crate::place::{FEW_BEFORE, Place, place_and_before};
 use crate::rows::{Column, GROUP};
 use crate::score::MassLanes;
 #[cfg(target_arch = "x86_64")]
 use crate::simd::x86_64;
-use crate::sum::{COARSE, Depths, Grain, Lanes, each_lane, words};
+use crate::sum::{COARSE, COARSE_BITS, Depths, Grain, Lanes, each_lane, sum_terms, words};
 use crate::unit_sums::MOST_SIDE_BY_SIDE;
 
 /// Rows, and the same transposed when labels are few.
@@ -24,7 +23,7 @@ use crate::unit_sums::MOST_SIDE_BY_SIDE;
 pub(crate) struct Group<'a, F> {
     pub(crate) rows: [&'a [F]; GROUP],
     pub(crate) count: usize,
-    pub(crate) columns: &'a [Column<F>],
+    pub(crate) columns: &'a mut [Column<F>],
     /// What the next group will be read from, to be fetched meanwhile; may be empty.
     pub(crate) ahead: &'a [F],
 }
@@ -41,6 +40,24 @@ pub(crate) struct Places<F> {
     before: Vec<[F; FEW_BEFORE]>,
     /// Whether another label may have a label's logit.
     ties: bool,
+    /// Whether places were found row by row, for the rows with a bit in `others`; the other labels are alone at the top.
+    by_row: bool,
+    others: u32,
+}
+
+/// With fewer labels than this, labels that are not at the top are placed across rows too.
+const LABELS_BY_ROW: usize = 33;
+/// And with more such rows than this in a group.
+const ROWS_BY_ROW: u32 = 12;
+
+/// The rows of a group that have a bit.
+#[inline(always)]
+fn rows_of(mut bits: u32) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let row = bits.trailing_zeros() as usize;
+        bits &= bits.wrapping_sub(1);
+        (row < GROUP).then_some(row)
+    })
 }
 
 impl<F: Float> Default for Places<F> {
@@ -52,12 +69,14 @@ impl<F: Float> Default for Places<F> {
             next: [F::NEG_INFINITY; GROUP],
             before: Vec::new(),
             ties: true,
+            by_row: false,
+            others: 0,
         }
     }
 }
 
 impl<'a, F: Float> Group<'a, F> {
-    /// Takes the rows; `columns` is working space for transposing them.
+    /// Takes the rows; `columns` is working space for transposing them, which [`Group::scan`] does.
     #[allow(clippy::large_types_passed_by_value, reason = "always inlined: nothing is passed")]
     #[inline(always)]
     pub(crate) fn new(
@@ -69,7 +88,6 @@ impl<'a, F: Float> Group<'a, F> {
         let n_labels = rows[0].len();
         // What is there from the last group is written over.
         columns.resize(if n_labels <= MOST_SIDE_BY_SIDE { n_labels } else { 0 }, Column([F::ZERO; GROUP]));
-        transpose(&rows, columns);
         Self { rows, count, columns, ahead }
     }
 
@@ -85,26 +103,35 @@ impl<'a, F: Float> Group<'a, F> {
 
     /// The rows transposed, where labels are few.
     #[inline(always)]
-    pub(crate) fn columns(&self) -> Option<&'a [Column<F>]> {
-        self.is_transposed().then_some(self.columns)
+    pub(crate) fn columns(&self) -> Option<&[Column<F>]> {
+        self.is_transposed().then_some(&*self.columns)
     }
 
-    /// [`place_in`] of each row's label. What `places` holds of other rows is written over, or not looked at.
+    /// [`crate::place::place`] of each row's label. What `places` holds of other rows is written over, or not looked at.
     #[inline(always)]
     pub(crate) fn places(&self, scans: &Scans<F>, label: [usize; GROUP], places: &mut Places<F>) {
         for i in 0..GROUP {
             places.logit[i] = self.rows[i][label[i]];
         }
         (places.label, places.ties) = (label, true);
-        if !self.is_transposed() {
+        // Most labels are alone at the top in most data, and nothing is to be counted then.
+        let mut others = 0_u32;
+        for i in 0..GROUP {
+            let is_top = (places.logit[i] == scans.max[i]) & (scans.second[i] < scans.max[i]);
+            others |= u32::from(!is_top & (i < self.count)) << i;
+        }
+        let n_labels = self.columns.len();
+        places.by_row =
+            !self.is_transposed() || (n_labels >= LABELS_BY_ROW && others.count_ones() <= ROWS_BY_ROW);
+        if places.by_row {
+            (places.rank, places.next) = ([1; GROUP], scans.second);
             places.before.resize(GROUP, [F::NEG_INFINITY; FEW_BEFORE]);
-            for i in 0..self.count {
-                let Place { rank, next, .. } = place_in(self.rows[i], label[i], &scans.scan(i));
+            for i in rows_of(others) {
+                let Place { rank, next, .. } =
+                    place_and_before(self.rows[i], label[i], &scans.scan(i), &mut places.before[i]);
                 (places.rank[i], places.next[i]) = (rank, next);
-                if rank > 1 {
-                    logits_before(self.rows[i], label[i], rank, &mut places.before[i]);
-                }
             }
+            places.others = others;
             return;
         }
         #[cfg(target_arch = "x86_64")]
@@ -140,10 +167,19 @@ impl<'a, F: Float> Group<'a, F> {
                 label[i] = self.rows[i].iter().position(|&z| z == scans.max[i]).unwrap_or(0);
             }
         }
-        Places { label, logit: scans.max, rank: [1; GROUP], next: scans.second, before: Vec::new(), ties }
+        Places {
+            label,
+            logit: scans.max,
+            rank: [1; GROUP],
+            next: scans.second,
+            before: Vec::new(),
+            ties,
+            by_row: true,
+            others: 0,
+        }
     }
 
-    /// [`label_masses`] of each row's label, put into `lanes`.
+    /// [`crate::masses::label_masses`] of each row's label, put into `lanes`.
     #[inline(always)]
     pub(crate) fn masses(
         &self,
@@ -153,45 +189,36 @@ impl<'a, F: Float> Group<'a, F> {
         sharpness: &SharpnessLanes<F>,
         lanes: &mut MassLanes<GROUP>,
     ) {
+        let shift = each_lane!([F::ZERO; GROUP], |i| {
+            let place = Place { logit: places.logit[i], rank: places.rank[i], next: places.next[i] };
+            sharpness.get(i).shift_of(kind, &place, scans.max[i])
+        });
+        let (above, rest) = if !self.is_transposed() {
+            self.sums_of_rows(kind, scans, places, &shift, &sharpness.scale)
+        } else if kind == Sums::Split && !places.by_row {
+            self.split_columns(scans, places, &shift, &sharpness.scale)
+        } else {
+            self.sum_columns(kind, scans, places, &shift, &sharpness.scale)
+        };
         lanes.beta = sharpness.beta;
         lanes.rank = places.rank;
         for i in 0..GROUP {
-            lanes.distance[i] = scans.max[i].to_f64() - places.logit[i].to_f64();
-        }
-        if !self.is_transposed() {
-            for i in 0..self.count {
-                let place = Place { logit: places.logit[i], rank: places.rank[i], next: places.next[i] };
-                let (row, label) = (self.rows[i], places.label[i]);
-                let (scan, sharpness) = (scans.scan(i), sharpness.get(i));
-                let masses = if kind == Sums::Split && (2..=FEW_BEFORE + 1).contains(&place.rank) {
-                    masses_after_few(row, &scan, &places.before[i], &place, &sharpness)
-                } else {
-                    label_masses(kind, row, &scan, label, &place, &sharpness)
-                };
-                lanes.above[i] = masses.above;
-                lanes.below[i] = masses.below;
-                lanes.shift_distance[i] = masses.shift_distance;
-                lanes.lead[i] = masses.lead;
-            }
-            return;
-        }
-        let shift = each_lane!([F::ZERO; GROUP], |i| {
-            let shift = sharpness.get(i).shift_or(places.next[i], scans.max[i], places.logit[i]);
-            if kind == Sums::Others && places.rank[i] > 1 { scans.max[i] } else { shift }
-        });
-        let (above, rest) = self.split_columns(kind, scans, places, &shift, &sharpness.scale);
-        for i in 0..GROUP {
+            let (max, y) = (scans.max[i], places.logit[i]);
             let is_above = kind == Sums::Others && places.rank[i] > 1;
             lanes.above[i] = if is_above { rest[i] } else { above[i] };
             lanes.below[i] = if is_above { 0.0 } else { rest[i] };
-            lanes.shift_distance[i] = scans.max[i].to_f64() - shift[i].to_f64();
-            lanes.lead[i] = places.logit[i].to_f64() - shift[i].to_f64();
+            lanes.distance[i] = max.to_f64() - y.to_f64();
+            lanes.shift_distance[i] = max.to_f64() - shift[i].to_f64();
+            lanes.lead[i] = y.to_f64() - shift[i].to_f64();
+            let depths = Depths::new(sharpness.scale[i]);
+            lanes.own[i] = depths.term(y, max).to_f64();
+            lanes.at_shift[i] = depths.term(shift[i], max).to_f64();
         }
     }
 
-    /// Sums over the labels before each row's label (none for `Sums::Others`) and over the other ones.
+    /// Sums of each row by itself: over the labels before its label, where these are parted, and over the others.
     #[inline(always)]
-    fn split_columns(
+    fn sums_of_rows(
         &self,
         kind: Sums,
         scans: &Scans<F>,
@@ -200,17 +227,86 @@ impl<'a, F: Float> Group<'a, F> {
         scale: &[F; GROUP],
     ) -> ([f64; GROUP], [f64; GROUP]) {
         let (mut above, mut rest) = ([0.0; GROUP], [0.0; GROUP]);
+        for i in 0..self.count {
+            let (row, y, max) = (self.rows[i], places.logit[i], scans.max[i]);
+            let sums = if kind == Sums::Others || places.rank[i] == 1 {
+                (0, sum_but_one(row, y, shift[i], scale[i]))
+            } else if places.rank[i] <= FEW_BEFORE + 1 {
+                sums_after_few(row, &places.before[i], y, max, shift[i], scale[i])
+            } else {
+                split_sums(row, places.label[i], y, max, shift[i], scale[i])
+            };
+            (above[i], rest[i]) = (F::sum_to_f64(sums.0), F::sum_to_f64(sums.1));
+        }
+        (above, rest)
+    }
+
+    /// The same across rows, where labels are parted in few of them: all labels are summed, and those before are taken
+    /// out again.
+    #[inline(always)]
+    fn sum_columns(
+        &self,
+        kind: Sums,
+        scans: &Scans<F>,
+        places: &Places<F>,
+        shift: &[F; GROUP],
+        scale: &[F; GROUP],
+    ) -> ([f64; GROUP], [f64; GROUP]) {
+        let sums = self.sums_but_one(places, shift, scale);
+        let mut above = [0.0; GROUP];
+        let mut rest = each_lane!([0.0; GROUP], |i| F::words_to_f64((sums.high[i], sums.low[i])));
+        for i in rows_of(if kind == Sums::Split { places.others } else { 0 }) {
+            let (y, max) = (places.logit[i], scans.max[i]);
+            let (before, after) = if places.rank[i] <= FEW_BEFORE + 1 {
+                let all = F::collect((sums.high[i], sums.low[i]));
+                let before = &places.before[i];
+                (
+                    sum_terms(before, max, scale[i], self.grain()),
+                    all - sum_terms(before, shift[i], scale[i], self.grain()),
+                )
+            } else {
+                split_sums(self.rows[i], places.label[i], y, max, shift[i], scale[i])
+            };
+            (above[i], rest[i]) = (F::sum_to_f64(before), F::sum_to_f64(after));
+        }
+        (above, rest)
+    }
+
+    /// Sums over all labels but each row's own, in words.
+    #[inline(always)]
+    fn sums_but_one(&self, places: &Places<F>, shift: &[F; GROUP], scale: &[F; GROUP]) -> Lanes<GROUP> {
         #[cfg(target_arch = "x86_64")]
         if let Some(columns) = F::columns_as_f32(self.columns)
-            && (kind == Sums::Others || !places.ties)
+            && let Some(sums) =
+                x86_64::sum_columns(columns, &narrowed(&places.logit), &narrowed(shift), &narrowed(scale))
+        {
+            return Lanes { high: each_lane!([0; GROUP], |i| sums[i] << COARSE_BITS), low: [0; GROUP] };
+        }
+        let depths = each_lane!([Depths::new(F::LOG2_E); GROUP], |i| Depths::new(scale[i]));
+        let mut all = self.sum(shift, &depths);
+        for i in 0..GROUP {
+            let own = words(depths[i].term(places.logit[i], shift[i]), self.grain());
+            (all.high[i], all.low[i]) = minus(all.words::<F>(i, 0), own);
+        }
+        all
+    }
+
+    /// Sums over the labels before each row's label and over those after it.
+    #[inline(always)]
+    fn split_columns(
+        &self,
+        scans: &Scans<F>,
+        places: &Places<F>,
+        shift: &[F; GROUP],
+        scale: &[F; GROUP],
+    ) -> ([f64; GROUP], [f64; GROUP]) {
+        let (mut above, mut rest) = ([0.0; GROUP], [0.0; GROUP]);
+        #[cfg(target_arch = "x86_64")]
+        if let Some(columns) = F::columns_as_f32(self.columns)
+            && !places.ties
         {
             let (logit, shift, scale) = (narrowed(&places.logit), narrowed(shift), narrowed(scale));
-            let sums = match kind {
-                Sums::Split => x86_64::split_columns(columns, &logit, &narrowed(&scans.max), &shift, &scale),
-                Sums::Others => {
-                    x86_64::sum_columns(columns, &logit, &shift, &scale).map(|rest| ([0; GROUP], rest))
-                }
-            };
+            let sums = x86_64::split_columns(columns, &logit, &narrowed(&scans.max), &shift, &scale);
             if let Some((above_words, rest_words)) = sums {
                 for i in 0..GROUP {
                     above[i] = above_words[i] as f64 / f64::from(COARSE);
@@ -220,10 +316,7 @@ impl<'a, F: Float> Group<'a, F> {
             }
         }
         let depths = each_lane!([Depths::new(F::LOG2_E); GROUP], |i| Depths::new(scale[i]));
-        let (above_sums, all) = match kind {
-            Sums::Split => self.split(scans, places, shift, &depths),
-            Sums::Others => (Lanes::EMPTY, self.sum(shift, &depths)),
-        };
+        let (above_sums, all) = self.split(scans, places, shift, &depths);
         for i in 0..GROUP {
             // The label itself was counted among the others.
             let own = words(depths[i].term(places.logit[i], shift[i]), self.grain());
@@ -238,7 +331,7 @@ impl<'a, F: Float> Group<'a, F> {
     #[inline(always)]
     fn sum(&self, shift: &[F; GROUP], depths: &[Depths<F>; GROUP]) -> Lanes<GROUP> {
         let (grain, mut all) = (self.grain(), Lanes::EMPTY);
-        for column in self.columns {
+        for column in &*self.columns {
             let terms = each_lane!([F::ZERO; GROUP], |lane| depths[lane].term(column.0[lane], shift[lane]));
             for lane in 0..GROUP {
                 all.add_words(lane, words(terms[lane], grain), true);
@@ -276,28 +369,6 @@ impl<'a, F: Float> Group<'a, F> {
     }
 }
 
-/// Writes rows side by side, where there are columns.
-#[inline(always)]
-fn transpose<F: Float>(rows: &[&[F]; GROUP], columns: &mut [Column<F>]) {
-    #[cfg(target_arch = "x86_64")]
-    if let Some(narrow) = F::columns_as_f32_mut(columns)
-        && !narrow.is_empty()
-    {
-        let mut narrow_rows: [&[f32]; GROUP] = [&[]; GROUP];
-        for i in 0..GROUP {
-            narrow_rows[i] = F::as_f32(rows[i]).unwrap_or_default();
-        }
-        if x86_64::transpose(&narrow_rows, narrow).is_some() {
-            return;
-        }
-    }
-    for (lane, row) in rows.iter().enumerate() {
-        for (column, &z) in columns.iter_mut().zip(*row) {
-            column.0[lane] = z;
-        }
-    }
-}
-
 /// Values that are float32 already, as such.
 #[inline(always)]
 #[cfg(target_arch = "x86_64")]
@@ -332,7 +403,8 @@ fn narrow(label: [usize; GROUP]) -> [u32; GROUP] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::masses::place;
+    use crate::masses::label_masses;
+    use crate::place::{place, place_in};
     use crate::row::{Scan, entropy};
     use proptest::prelude::*;
 
@@ -341,7 +413,7 @@ mod tests {
         let k = data[0].len();
         let rows: [&[F]; GROUP] = std::array::from_fn(|i| data[i % data.len()].as_slice());
         let mut columns = Vec::new();
-        let group = Group::new(rows, data.len(), &[], &mut columns);
+        let mut group = Group::new(rows, data.len(), &[], &mut columns);
         assert_eq!(group.is_transposed(), k <= MOST_SIDE_BY_SIDE);
         let mut scans = Scans::EMPTY;
         group.scan(true, |i| i, &mut scans).unwrap();
@@ -440,7 +512,7 @@ mod tests {
             for (bad, expected) in [(nan, "column 2"), (none, "row 107")] {
                 let rows: [&[f64]; GROUP] =
                     std::array::from_fn(|i| if i == 7 { &bad } else { &good }.as_slice());
-                let group = Group::new(rows, 9, &[], &mut columns);
+                let mut group = Group::new(rows, 9, &[], &mut columns);
                 let mut scans = Scans::EMPTY;
                 let error = group.scan(true, |i| 100 + i, &mut scans).unwrap_err();
                 assert!(error.to_string().contains(expected), "{error}");

@@ -1,17 +1,19 @@
 //! What is read of a group of rows before any label is looked at: their largest logits and the sums behind
 //! entropy. The fast twin of [`crate::row`].
 
+use crate::entropy::entropy_of_sums;
 use crate::error::Error;
 use crate::float::Float;
 use crate::group::Group;
-#[cfg(target_arch = "x86_64")]
-use crate::group::{narrowed, widened};
-use crate::row::{Scan, check_row, entropy_of_sums};
+use crate::row::{Scan, check_row};
 use crate::rows::GROUP;
 #[cfg(target_arch = "x86_64")]
-use crate::simd::x86_64;
+use crate::simd::x86_64::{self, Found};
 use crate::sum::{Depths, each_lane};
 use crate::unit_sums::{RUN, UnitSums, unit_sums};
+
+/// Which row is fetched from memory while one is read: near enough to be there still, far enough to be there already.
+const ROWS_AHEAD: usize = 4;
 
 /// [`Scan`] of each row, and where they are wanted its sums behind entropy.
 #[derive(Debug)]
@@ -39,7 +41,7 @@ impl<F: Float> Scans<F> {
     pub(crate) fn entropies(&self) -> [f64; GROUP] {
         each_lane!([0.0; GROUP], |i| {
             let gap = self.max[i].to_f64() - self.second[i].to_f64();
-            entropy_of_sums(gap, &UnitSums::new(self.exponentials[i], self.weighted[i], gap))
+            entropy_of_sums::<F>(gap, &UnitSums::new(self.exponentials[i], self.weighted[i], gap))
         })
     }
 
@@ -59,29 +61,33 @@ impl<F: Float> Scans<F> {
 }
 
 impl<F: Float> Group<'_, F> {
-    /// [`Scan::of`] for each row, with the sums behind entropy if it is asked for. What `scans` holds of
-    /// other rows is written over, or not looked at. It is not the result, which would be copied.
+    /// [`Scan::of`] for each row, with the sums behind entropy if it is asked for; the rows are transposed on the way,
+    /// where labels are few. What `scans` holds of other rows is written over, or not looked at. It is not the
+    /// result, which would be copied.
     #[inline(always)]
     pub(crate) fn scan(
-        &self,
+        &mut self,
         with_entropy: bool,
         position: impl Fn(usize) -> usize,
         scans: &mut Scans<F>,
     ) -> Result<(), Error> {
         if !self.is_transposed() {
-            for i in 0..self.count {
-                let row = self.rows[i];
-                let scan = Scan::of(row, position(i))?;
-                (scans.max[i], scans.second[i], scans.bits[i]) = (scan.max, scan.second, scan.bits);
-                // While the row is in the nearest cache, and the next one is on its way there.
-                if with_entropy {
-                    let ahead = if i + 1 < self.count { self.rows[i + 1] } else { self.ahead };
-                    (scans.exponentials[i], scans.weighted[i]) = unit_sums(row, scan.second, ahead);
+            for i in 0..=self.count {
+                if i < self.count {
+                    let scan = Scan::of(self.rows[i], position(i))?;
+                    (scans.max[i], scans.second[i], scans.bits[i]) = (scan.max, scan.second, scan.bits);
+                }
+                // A row behind, so that nothing waits for the end of a scan; its rows are in the nearest cache, and the
+                // next one is on its way there.
+                if with_entropy && i > 0 {
+                    let ahead = [self.row_ahead(i + 1), self.row_ahead(i + ROWS_AHEAD)];
+                    let sums = unit_sums(self.rows[i - 1], scans.second[i - 1], ahead);
+                    (scans.exponentials[i - 1], scans.weighted[i - 1]) = sums;
                 }
             }
             return Ok(());
         }
-        if self.scan_columns(scans) {
+        if self.read_columns(with_entropy, scans) {
             for i in 0..self.count {
                 check_row(self.rows[i], position(i))?;
                 if scans.max[i] == F::NEG_INFINITY {
@@ -89,26 +95,46 @@ impl<F: Float> Group<'_, F> {
                 }
             }
         }
-        if with_entropy {
-            self.sum_columns(scans);
-        }
         Ok(())
     }
 
-    /// Fills the scans, and says whether any value is not finite.
+    /// A row of this group or, beyond its end, of what will be read after it, as far as that is known.
     #[inline(always)]
-    fn scan_columns(&self, scans: &mut Scans<F>) -> bool {
+    fn row_ahead(&self, i: usize) -> &[F] {
+        if i < self.count {
+            return self.rows[i];
+        }
+        self.ahead.get((i - self.count) * self.rows[0].len()..).unwrap_or_default()
+    }
+
+    /// Fills the columns and the scans, and says whether any value is not finite.
+    #[inline(always)]
+    fn read_columns(&mut self, with_entropy: bool, scans: &mut Scans<F>) -> bool {
         #[cfg(target_arch = "x86_64")]
-        if let Some(columns) = F::columns_as_f32(self.columns)
-            && let Some((max, second, bits, poisoned)) = x86_64::scan_columns(columns)
+        if let Some(columns) = F::columns_as_f32_mut(self.columns)
+            && let (Some(max), Some(second)) = (lanes(&mut scans.max), lanes(&mut scans.second))
         {
-            (scans.max, scans.second, scans.bits) = (widened(&max), widened(&second), bits);
-            return poisoned;
+            let mut rows: [&[f32]; GROUP] = [&[]; GROUP];
+            for i in 0..GROUP {
+                rows[i] = F::as_f32(self.rows[i]).unwrap_or_default();
+            }
+            let ahead = F::as_f32(self.ahead).unwrap_or_default();
+            let ahead: [&[f32]; 2] = ahead.split_at(ahead.len().min(GROUP * columns.len())).into();
+            let Scans { bits, exponentials, weighted, .. } = scans;
+            let mut found = Found { max, second, bits, exponentials, weighted };
+            if let Some(poisoned) = x86_64::read_columns(&rows, columns, with_entropy, ahead, &mut found) {
+                return poisoned;
+            }
+        }
+        for (lane, row) in self.rows.iter().enumerate() {
+            for (column, &z) in self.columns.iter_mut().zip(*row) {
+                column.0[lane] = z;
+            }
         }
         (scans.max, scans.second) = ([F::NEG_INFINITY; GROUP], [F::NEG_INFINITY; GROUP]);
         scans.bits = [0; GROUP];
         let mut poison = [F::ZERO; GROUP];
-        for column in self.columns {
+        for column in &*self.columns {
             for lane in 0..GROUP {
                 let z = column.0[lane];
                 poison[lane] = poison[lane] + z * F::ZERO; // NaN from NaN and infinities on
@@ -117,20 +143,15 @@ impl<F: Float> Group<'_, F> {
                 scans.bits[lane] = scans.bits[lane].wrapping_add(z.pattern());
             }
         }
+        if with_entropy {
+            self.unit_sums_of_columns(scans);
+        }
         poison.iter().any(|p| *p != F::ZERO)
     }
 
     /// [`unit_sums`] of each row, from the columns.
     #[inline(always)]
-    fn sum_columns(&self, scans: &mut Scans<F>) {
-        #[cfg(target_arch = "x86_64")]
-        if let Some(columns) = F::columns_as_f32(self.columns)
-            && let Some(ahead) = F::as_f32(self.ahead)
-            && let Some(sums) = x86_64::unit_sums_columns(columns, &narrowed(&scans.second), ahead)
-        {
-            (scans.exponentials, scans.weighted) = sums;
-            return;
-        }
+    fn unit_sums_of_columns(&self, scans: &mut Scans<F>) {
         (scans.exponentials, scans.weighted) = ([0.0; GROUP], [0.0; GROUP]);
         let depths = Depths::new(F::LOG2_E);
         for run in self.columns.chunks(RUN) {
@@ -149,4 +170,11 @@ impl<F: Float> Group<'_, F> {
             }
         }
     }
+}
+
+/// Lanes of float32 as such.
+#[inline(always)]
+#[cfg(target_arch = "x86_64")]
+fn lanes<F: Float>(values: &mut [F; GROUP]) -> Option<&mut [f32; GROUP]> {
+    F::as_f32_mut(values)?.try_into().ok()
 }

@@ -8,8 +8,9 @@ use crate::error::Error;
 use crate::float::Float;
 use crate::group::{Group, Places};
 use crate::group_scans::Scans;
-use crate::masses::{Census, Sharpness, SharpnessLanes, Sums, label_masses, place_in, top_masses};
+use crate::masses::{Census, Sharpness, SharpnessLanes, Sums, label_masses, top_masses};
 use crate::order::Order;
+use crate::place::place_in;
 use crate::row::{Scan, entropy};
 use crate::rows::GROUP;
 use crate::score::{MassLanes, Masses, limit_score, score};
@@ -71,7 +72,7 @@ fn sums_key(candidate: &Scoring) -> SumsKey {
 #[allow(clippy::too_many_arguments, reason = "a kernel: everything it reads, named")]
 #[inline(always)]
 pub(crate) fn group_label_scores<F: Float>(
-    group: &Group<'_, F>,
+    group: &mut Group<'_, F>,
     first: usize,
     position: impl Fn(usize) -> usize,
     label: [usize; GROUP],
@@ -303,7 +304,7 @@ impl<F: Float> Views<F> {
     /// Views of a group whose first row is row `first` of the call; `position` names a row of the group.
     #[inline(always)]
     pub(crate) fn of(
-        group: &Group<'_, F>,
+        group: &mut Group<'_, F>,
         candidates: &Candidates<'_>,
         randomness: &Randomness<'_>,
         first: usize,

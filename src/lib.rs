@@ -56,6 +56,7 @@ mod counts;
 mod cut;
 mod document;
 mod elementary;
+mod entropy;
 mod error;
 mod float;
 mod group;
@@ -67,6 +68,7 @@ mod lane_cut;
 mod masses;
 mod nucleus;
 mod order;
+mod place;
 mod predictor;
 mod predictor_batch;
 #[doc(hidden)]

@@ -9,11 +9,11 @@
 //! labels share it and the sorted form needs few sums. One label costs no sort: O(K).
 
 use crate::float::Float;
+use crate::place::{FEW_BEFORE, Place};
 use crate::row::Scan;
 use crate::rows::GROUP;
 use crate::score::{LimitView, Masses};
-use crate::simd::instances;
-use crate::sum::{Grain, Groups, LANES, is_before, quanta, split_higher, split_lower, sum_terms};
+use crate::sum::{Depths, Grain, quanta, split_higher, split_lower, sum_terms};
 
 /// beta in the forms that the sums need.
 #[derive(Clone, Copy, Debug)]
@@ -62,6 +62,13 @@ impl<F: Float> Sharpness<F> {
     pub(crate) fn shift_or(&self, next: F, max: F, own: F) -> F {
         if next == F::NEG_INFINITY { own } else { self.shift(next, max) }
     }
+
+    /// What the sums of a label are relative to.
+    #[inline(always)]
+    pub(crate) fn shift_of(&self, kind: Sums, place: &Place<F>, max: F) -> F {
+        let shift = self.shift_or(place.next, max, place.logit);
+        if kind == Sums::Others && place.rank > 1 { max } else { shift }
+    }
 }
 
 /// [`Sharpness`] of the rows of a group.
@@ -108,149 +115,7 @@ pub(crate) enum Sums {
     Others,
 }
 
-/// Where a label stands in its row.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Place<F> {
-    /// Its logit; finite.
-    pub(crate) logit: F,
-    /// 1-based.
-    pub(crate) rank: usize,
-    /// The logit ranked next after it, `-inf` when no possible label is.
-    pub(crate) next: F,
-}
-
-/// How many logits rank before a label with logit `y`, and the largest of the others.
-#[inline(always)]
-pub(crate) fn count_and_next<const LEFT: bool, F: Float>(part: &[F], y: F) -> (usize, F) {
-    let mut count = [0_u32; LANES];
-    let mut next = [F::NEG_INFINITY; LANES];
-    let groups = Groups::of(part);
-    for g in 0..groups.count {
-        let group = groups.get(g);
-        for lane in 0..LANES {
-            count[lane] += u32::from(is_before::<LEFT, F>(group[lane], y));
-        }
-        for lane in 0..LANES {
-            let z = if is_before::<LEFT, F>(group[lane], y) { next[lane] } else { group[lane] };
-            next[lane] = next[lane].larger(z);
-        }
-    }
-    let total: usize = count.iter().map(|&c| c as usize).sum();
-    // The filling of the last group ranks before no label but one that is -inf itself.
-    let filling =
-        if is_before::<LEFT, F>(F::NEG_INFINITY, y) { groups.count * LANES - part.len() } else { 0 };
-    (total - filling, next.into_iter().fold(F::NEG_INFINITY, Float::larger))
-}
-
-instances! {
-    fn count_lower<F: Float>(part: &[F], y: F) -> (usize, F) = count_and_next::<true, F>;
-}
-instances! {
-    fn count_higher<F: Float>(part: &[F], y: F) -> (usize, F) = count_and_next::<false, F>;
-}
-
-/// Rank of a label by counting: no sort. Equal logits rank by lower label first.
-#[inline(always)]
-pub(crate) fn place<F: Float>(row: &[F], label: usize) -> Place<F> {
-    let logit = row[label];
-    let (lower, higher) = (&row[..label], &row[label + 1..]);
-    #[cfg(target_arch = "x86_64")]
-    if let (Some(narrow_lower), Some(narrow_higher)) = (F::as_f32(lower), F::as_f32(higher)) {
-        use crate::simd::x86_64;
-        let y = logit.to_f64() as f32;
-        let counted = (x86_64::count_lower(narrow_lower, y), x86_64::count_higher(narrow_higher, y));
-        if let (Some((left, next_left)), Some((right, next_right))) = counted {
-            return Place { logit, rank: 1 + left + right, next: F::from_f32(next_left.larger(next_right)) };
-        }
-    }
-    let (left, next_left) = count_lower(lower, logit);
-    let (right, next_right) = count_higher(higher, logit);
-    Place { logit, rank: 1 + left + right, next: next_left.larger(next_right) }
-}
-
-/// [`place`] of a label of a row that was scanned: nothing is left to count for a label alone at the top.
-#[inline(always)]
-pub(crate) fn place_in<F: Float>(row: &[F], label: usize, scan: &Scan<F>) -> Place<F> {
-    let logit = row[label];
-    if logit == scan.max && scan.second < scan.max {
-        return Place { logit, rank: 1, next: scan.second };
-    }
-    place(row, label)
-}
-
-/// Labels before a label that are remembered at most: a vector of them.
-pub(crate) const FEW_BEFORE: usize = 16;
-
-instances! {
-    /// The logits that rank before a label of this rank, if they are few; `-inf` in the other places.
-    pub(crate) fn logits_before<F: Float>(row: &[F], label: usize, rank: usize, found: &mut [F; FEW_BEFORE]) = collect_before::<F>;
-}
-
-#[inline(always)]
-fn collect_before<F: Float>(row: &[F], label: usize, rank: usize, found: &mut [F; FEW_BEFORE]) {
-    *found = [F::NEG_INFINITY; FEW_BEFORE];
-    if rank - 1 > FEW_BEFORE {
-        return;
-    }
-    let (y, mut count) = (row[label], 0);
-    let (parts, last) = row.as_chunks::<LANES>();
-    for (start, part) in (0..).step_by(LANES).zip(parts) {
-        // Few parts have one: the others are passed over by one comparison of vectors.
-        let mut any = false;
-        for lane in 0..LANES {
-            any |= part[lane] >= y;
-        }
-        if any {
-            count = append_before(part, start, y, label, count, found);
-            if count + 1 >= rank {
-                return;
-            }
-        }
-    }
-    append_before(last, parts.len() * LANES, y, label, count, found);
-}
-
-/// Appends the logits of a part of a row, from label `start` on, that rank before the label; returns how many
-/// there are then.
-#[inline(always)]
-fn append_before<F: Float>(
-    part: &[F],
-    start: usize,
-    y: F,
-    label: usize,
-    mut count: usize,
-    found: &mut [F; FEW_BEFORE],
-) -> usize {
-    for (k, &z) in (start..).zip(part) {
-        // No more than there is room for, even if another thread writes to the row meanwhile.
-        if count < FEW_BEFORE && (z > y || (z == y && k < label)) {
-            found[count] = z;
-            count += 1;
-        }
-    }
-    count
-}
-
-/// [`label_masses`] in the form [`Sums::Split`] of a label with few before it, which are given. Sums are exact:
-/// all labels are summed relative to the shift, and these and the label itself taken out again. That costs
-/// half as much as to part the labels as they are summed.
-#[inline(always)]
-pub(crate) fn masses_after_few<F: Float>(
-    row: &[F],
-    scan: &Scan<F>,
-    before: &[F; FEW_BEFORE],
-    place: &Place<F>,
-    sharpness: &Sharpness<F>,
-) -> Masses {
-    let (max, y, scale) = (scan.max, place.logit, sharpness.scale);
-    let shift = sharpness.shift_or(place.next, max, y);
-    let grain = Grain::of::<F>(row.len());
-    let above = sum_terms(before, max, scale, grain);
-    let below = sum_but_one(row, y, shift, scale) - sum_terms(before, shift, scale, grain);
-    masses::<F>(max, y, place.rank, above, below, shift, sharpness)
-}
-
-/// Masses of one label in one pass over the others.
+/// Masses of one label: the definition.
 #[inline(always)]
 pub(crate) fn label_masses<F: Float>(
     kind: Sums,
@@ -260,20 +125,47 @@ pub(crate) fn label_masses<F: Float>(
     place: &Place<F>,
     sharpness: &Sharpness<F>,
 ) -> Masses {
-    let (max, y, scale) = (scan.max, place.logit, sharpness.scale);
-    let (above, below, shift) = match (place.rank, kind) {
-        (1, _) => return top_masses(row, scan, sharpness),
-        (_, Sums::Others) => (sum_but_one(row, y, max, scale), 0, max),
-        (_, Sums::Split) => {
-            let (left, right) = (&row[..label], &row[label + 1..]);
-            let shift = sharpness.shift_or(place.next, max, y);
-            let grain = Grain::of::<F>(row.len());
-            let (above_left, below_left) = split_lower(left, y, max, shift, scale, grain);
-            let (above_right, below_right) = split_higher(right, y, max, shift, scale, grain);
-            (above_left + above_right, below_left + below_right, shift)
-        }
+    let (max, y) = (scan.max, place.logit);
+    let shift = sharpness.shift_of(kind, place, max);
+    let (above, below) = match (place.rank, kind) {
+        (1, _) => (0, sum_but_one(row, y, shift, sharpness.scale)),
+        (_, Sums::Others) => (sum_but_one(row, y, shift, sharpness.scale), 0),
+        (_, Sums::Split) => split_sums(row, label, y, max, shift, sharpness.scale),
     };
     masses::<F>(max, y, place.rank, above, below, shift, sharpness)
+}
+
+/// Sums over the labels before a label, relative to the maximum, and after it, in one pass over both.
+#[inline(always)]
+pub(crate) fn split_sums<F: Float>(
+    row: &[F],
+    label: usize,
+    y: F,
+    max: F,
+    shift: F,
+    scale: F,
+) -> (i128, i128) {
+    let grain = Grain::of::<F>(row.len());
+    let (above_left, below_left) = split_lower(&row[..label], y, max, shift, scale, grain);
+    let (above_right, below_right) = split_higher(&row[label + 1..], y, max, shift, scale, grain);
+    (above_left + above_right, below_left + below_right)
+}
+
+/// [`split_sums`] of a label with few before it, which are given. Sums are exact: all labels are summed relative to
+/// the shift, and these and the label itself taken out again. That costs half as much as to part the labels as they
+/// are summed.
+#[inline(always)]
+pub(crate) fn sums_after_few<F: Float>(
+    row: &[F],
+    before: &[F; FEW_BEFORE],
+    y: F,
+    max: F,
+    shift: F,
+    scale: F,
+) -> (i128, i128) {
+    let grain = Grain::of::<F>(row.len());
+    let above = sum_terms(before, max, scale, grain);
+    (above, sum_but_one(row, y, shift, scale) - sum_terms(before, shift, scale, grain))
 }
 
 /// [`label_masses`] of the label ranked first, whichever it is: no search for it.
@@ -287,7 +179,7 @@ pub(crate) fn top_masses<F: Float>(row: &[F], scan: &Scan<F>, sharpness: &Sharpn
 /// The sum over all labels but one with logit `y`. Sums are exact: its term is taken out again, which is one
 /// pass instead of two, over the labels on both sides.
 #[inline(always)]
-fn sum_but_one<F: Float>(row: &[F], y: F, shift: F, scale: F) -> i128 {
+pub(crate) fn sum_but_one<F: Float>(row: &[F], y: F, shift: F, scale: F) -> i128 {
     let grain = Grain::of::<F>(row.len());
     // What lies above the shift was not counted: most top labels do, and need no term.
     let own = if y > shift { 0 } else { quanta(y, shift, scale, grain) };
@@ -306,6 +198,7 @@ pub(crate) fn masses<F: Float>(
     sharpness: &Sharpness<F>,
 ) -> Masses {
     let m = max.to_f64();
+    let depths = Depths::new(sharpness.scale);
     Masses {
         beta: sharpness.beta,
         rank,
@@ -314,6 +207,8 @@ pub(crate) fn masses<F: Float>(
         below: F::sum_to_f64(below),
         shift_distance: m - shift.to_f64(),
         lead: y.to_f64() - shift.to_f64(),
+        own: depths.term(y, max).to_f64(),
+        at_shift: depths.term(shift, max).to_f64(),
     }
 }
 

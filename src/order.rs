@@ -131,7 +131,8 @@ impl<F: Float> MassesByRank<'_, F> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::masses::{FEW_BEFORE, label_masses, logits_before, masses_after_few, place};
+    use crate::masses::{label_masses, sums_after_few};
+    use crate::place::{FEW_BEFORE, place, place_and_before};
     use crate::row::Scan;
     use proptest::prelude::*;
 
@@ -153,8 +154,11 @@ mod tests {
                 assert_eq!(format!("{one:?}"), format!("{all:?}"), "label {label}");
                 if kind == Sums::Split && (2..=FEW_BEFORE + 1).contains(&seen) {
                     let mut before = [F::ZERO; FEW_BEFORE];
-                    logits_before(row, label, seen, &mut before);
-                    let few = masses_after_few(row, &scan, &before, &place, &sharpness);
+                    let found = place_and_before(row, label, &scan, &mut before);
+                    assert_eq!((found.rank, found.next), (place.rank, place.next));
+                    let (max, y, shift) = (scan.max, place.logit, sharpness.shift_of(kind, &place, scan.max));
+                    let (above, below) = sums_after_few(row, &before, y, max, shift, sharpness.scale);
+                    let few = masses(max, y, seen, above, below, shift, &sharpness);
                     assert_eq!(format!("{one:?}"), format!("{few:?}"), "label {label}");
                 }
             }

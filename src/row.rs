@@ -1,10 +1,12 @@
 //! What is read off one row before any score: its largest logits, its fingerprint, its entropy.
 //!
 //! With `m` the largest and `s` the second largest logit, every sum is taken relative to `s` and
-//! brought back by `E = exp(s - m)` in float64, so entropy keeps full relative precision down to
-//! the smallest float64 in float32 rows too. Cost: one pass of comparisons, one of exponentials.
+//! brought back by `E = exp(s - m)` with the exponents of float64, so entropy keeps the relative precision of the
+//! row's type down to the smallest float64 (see [`crate::entropy`]). Cost: one pass of comparisons, one of
+//! exponentials.
 
-use crate::elementary::{exp, ln_1p, one_minus_exp_neg};
+use crate::elementary::{exp, one_minus_exp_neg};
+use crate::entropy::entropy_of_sums;
 use crate::error::Error;
 use crate::float::Float;
 use crate::simd::instances;
@@ -51,7 +53,7 @@ impl<F: Float> Scan<F> {
     /// The sums behind entropy.
     #[inline(always)]
     fn unit_sums(&self, row: &[F]) -> UnitSums {
-        let (exponentials, weighted) = unit_sums(row, self.second, &[]);
+        let (exponentials, weighted) = unit_sums(row, self.second, [&[]; 2]);
         UnitSums::new(exponentials, weighted, self.gap())
     }
 
@@ -126,24 +128,13 @@ pub(crate) fn check_row<F: Float>(row: &[F], index: usize) -> Result<(), Error> 
     invalid.map_or(Ok(()), |column| Err(Error::Logit { row: index, column, value: row[column].to_f64() }))
 }
 
-/// Entropy in nats, `H = log1p(sum' exp(-d_k)) + sum f_k d_k`, the first sum over all but the top
-/// label: every term is >= 0, so nothing cancels.
+/// Entropy in nats, `H = log1p(sum' exp(-d_k)) + sum f_k d_k`, the first sum over all but the top label.
 #[inline(always)]
 pub(crate) fn entropy<F: Float>(row: &[F], scan: &Scan<F>) -> f64 {
     if scan.is_certain() {
         return 0.0;
     }
-    entropy_of_sums(scan.gap(), &scan.unit_sums(row))
-}
-
-/// The same from the gap between the two largest logits and the sums relative to the second.
-#[inline(always)]
-pub(crate) fn entropy_of_sums(gap: f64, sums: &UnitSums) -> f64 {
-    let e = exp(-gap);
-    let others = e * sums.exponentials;
-    let value = ln_1p(others) + e * gap.mul_add(sums.exponentials, sums.weighted) / (1.0 + others);
-    // With e = 0 the product of a huge gap is 0 * inf.
-    if e == 0.0 { 0.0 } else { value }
+    entropy_of_sums::<F>(scan.gap(), &scan.unit_sums(row))
 }
 
 /// Margin `f_(1) - f_(2)`; 1 when no second label is possible.
@@ -221,9 +212,12 @@ mod tests {
         let masked = [5.0, f64::MIN, f64::MIN];
         let scan = Scan::of(&masked, 0).unwrap();
         assert_eq!((entropy(&masked, &scan), margin(&masked, &scan), gini(&masked, &scan)), (0.0, 1.0, 0.0));
-        let sure = [690.0_f32, 0.0];
+        let sure = [690.0, 0.0];
         let scan = Scan::of(&sure, 0).unwrap();
         let expected = 691.0 * (-690.0_f64).exp();
         assert!((entropy(&sure, &scan) / expected - 1.0).abs() < 1e-12);
+        let narrow = [690.0_f32, 0.0];
+        let scan = Scan::of(&narrow, 0).unwrap();
+        assert!((entropy(&narrow, &scan) / expected - 1.0).abs() < 3e-7);
     }
 }

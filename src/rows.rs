@@ -80,7 +80,7 @@ pub trait Rows<F: Float>: Sync {
         scratch: &'a mut RowBuffer<F>,
     ) -> Result<[&'a [F]; GROUP], Error>;
 
-    /// The memory that rows from `first` on, up to [`GROUP`] of them, will be lent from; empty where there is
+    /// The memory that rows from `first` on, up to twice [`GROUP`] of them, will be lent from; empty where there is
     /// no such thing.
     fn ahead(&self, _first: usize) -> &[F] {
         &[]
@@ -191,7 +191,7 @@ impl<F: Float> Rows<F> for Matrix<'_, F> {
 
     #[inline(always)]
     fn ahead(&self, first: usize) -> &[F] {
-        let end = self.data.len().min((first + GROUP) * self.n_labels);
+        let end = self.data.len().min((first + 2 * GROUP) * self.n_labels);
         self.data.get(first * self.n_labels..end).unwrap_or_default()
     }
 }

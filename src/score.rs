@@ -45,6 +45,10 @@ pub(crate) struct Masses {
     /// `z_y - shift`, formed directly: as a difference of the two distances it would be off by their
     /// rounding, and beta may be huge.
     pub(crate) lead: f64,
+    /// The label's own term, in units of `exp(beta m)`, as precise as the terms of the sums.
+    pub(crate) own: f64,
+    /// The same of a logit at the shift.
+    pub(crate) at_shift: f64,
 }
 
 /// [`Masses`] of N labels.
@@ -58,6 +62,8 @@ pub(crate) struct MassLanes<const N: usize> {
     pub(crate) below: [f64; N],
     pub(crate) shift_distance: [f64; N],
     pub(crate) lead: [f64; N],
+    pub(crate) own: [f64; N],
+    pub(crate) at_shift: [f64; N],
 }
 
 impl From<Masses> for MassLanes<1> {
@@ -71,6 +77,8 @@ impl From<Masses> for MassLanes<1> {
             below: [masses.below],
             shift_distance: [masses.shift_distance],
             lead: [masses.lead],
+            own: [masses.own],
+            at_shift: [masses.at_shift],
         }
     }
 }
@@ -84,6 +92,8 @@ impl<const N: usize> MassLanes<N> {
         below: [0.0; N],
         shift_distance: [0.0; N],
         lead: [0.0; N],
+        own: [0.0; N],
+        at_shift: [0.0; N],
     };
 
     #[inline(always)]
@@ -96,6 +106,8 @@ impl<const N: usize> MassLanes<N> {
             below: self.below[i],
             shift_distance: self.shift_distance[i],
             lead: self.lead[i],
+            own: self.own[i],
+            at_shift: self.at_shift[i],
         }
     }
 }
@@ -107,13 +119,7 @@ fn scaled(beta: f64, distance: f64) -> f64 {
 }
 
 impl Masses {
-    /// The label's own term, in units of `exp(beta m)`.
-    #[inline(always)]
-    fn own(&self) -> f64 {
-        exp(-scaled(self.beta, self.distance))
-    }
-
-    /// The labels after it, in units of `exp(beta m)`.
+    /// The labels after it, in units of `exp(beta m)`, however small.
     #[inline(always)]
     fn tail(&self) -> f64 {
         self.below * exp(-scaled(self.beta, self.shift_distance))
@@ -133,11 +139,12 @@ impl Masses {
         if self.rank == 1 { of_top } else { of_other }
     }
 
-    /// APS in the conventional scale, as the mass it counts and the total.
+    /// APS in the conventional scale, as the mass it counts and the total. Terms of the sums' own type will do, as the
+    /// total is at least 1: what is too small for them adds nothing.
     #[inline(always)]
     fn counted_and_total(&self, u: f64) -> (f64, f64) {
-        let own = self.own();
-        (u.mul_add(own, self.above), self.above + own + self.tail())
+        let counted = u.mul_add(self.own, self.above);
+        (counted, self.below.mul_add(self.at_shift, self.above + self.own))
     }
 
     /// `-log(1 - A)`, from A itself while A is small and from what A leaves when it is not.

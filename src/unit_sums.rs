@@ -5,7 +5,7 @@
 
 use crate::float::Float;
 use crate::simd::instances;
-use crate::sum::{BLOCK, Depths, Groups, LANES, Lanes, term};
+use crate::sum::{BLOCK, Depths, Groups, LANES, Lanes, each_lane, term};
 
 /// Sums behind entropy: over all labels but one at the top, relative to the second largest logit.
 #[derive(Clone, Copy, Debug)]
@@ -34,21 +34,21 @@ pub(crate) const RUN: usize = 8;
 
 /// The sums behind entropy, in a fixed order: label `i` belongs to lane `i % n` of 16 lanes, or of one where
 /// labels are few; a lane adds its terms in runs of eight, the runs in float64; and the lanes are added in
-/// halves. `ahead` is what will be read soon, fetched meanwhile.
+/// halves. `ahead` is what will be read next and after that, fetched meanwhile.
 #[inline(always)]
-pub(crate) fn unit_sums<F: Float>(row: &[F], shift: F, ahead: &[F]) -> (f64, f64) {
+pub(crate) fn unit_sums<F: Float>(row: &[F], shift: F, ahead: [&[F]; 2]) -> (f64, f64) {
     if row.len() <= MOST_SIDE_BY_SIDE {
         return unit_sums_few(row, shift);
     }
     #[cfg(target_arch = "x86_64")]
-    if let (Some(narrow), Some(ahead)) = (F::as_f32(row), F::as_f32(ahead))
-        && let Some(sums) = crate::simd::x86_64::unit_sums(narrow, shift.to_f64() as f32, ahead)
+    if let [Some(narrow), Some(next), Some(later)] = [row, ahead[0], ahead[1]].map(F::as_f32)
+        && let Some(sums) = crate::simd::x86_64::unit_sums(narrow, shift.to_f64() as f32, [next, later])
     {
         return sums;
     }
     #[cfg(target_arch = "x86_64")]
-    if let (Some(wide), Some(ahead)) = (F::as_f64(row), F::as_f64(ahead))
-        && let Some(sums) = crate::simd::x86_64::double_unit_sums(wide, shift.to_f64(), ahead)
+    if let [Some(wide), Some(next), Some(later)] = [row, ahead[0], ahead[1]].map(F::as_f64)
+        && let Some(sums) = crate::simd::x86_64::double_unit_sums(wide, shift.to_f64(), [next, later])
     {
         return sums;
     }
@@ -57,13 +57,11 @@ pub(crate) fn unit_sums<F: Float>(row: &[F], shift: F, ahead: &[F]) -> (f64, f64
 
 /// The sum of lanes, in halves.
 #[inline(always)]
-pub(crate) fn in_halves(mut lanes: [f64; LANES]) -> f64 {
-    for half in [8, 4, 2, 1] {
-        for i in 0..half {
-            lanes[i] += lanes[i + half];
-        }
-    }
-    lanes[0]
+pub(crate) fn in_halves(lanes: [f64; LANES]) -> f64 {
+    // Each in an array of its own: in one loop over the halves the compiler would add lane by lane.
+    let lanes = each_lane!([0.0; 8], |i| lanes[i] + lanes[i + 8]);
+    let lanes = each_lane!([0.0; 4], |i| lanes[i] + lanes[i + 4]);
+    (lanes[0] + lanes[2]) + (lanes[1] + lanes[3])
 }
 
 instances! {

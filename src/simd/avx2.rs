@@ -289,12 +289,9 @@ impl Vector for Avx2 {
         unsafe { _mm256_setzero_si256() }
     }
     #[inline(always)]
-    unsafe fn add_pattern(self, sums: Self::Counts) -> Self::Counts {
+    unsafe fn add_bits(self, sums: Self::Counts) -> Self::Counts {
         // SAFETY: see splat.
-        unsafe {
-            let pattern = _mm256_castps_si256(_mm256_add_ps(self.0, _mm256_setzero_ps()));
-            _mm256_add_epi32(sums, pattern)
-        }
+        unsafe { _mm256_add_epi32(sums, _mm256_castps_si256(self.0)) }
     }
     #[inline(always)]
     unsafe fn add_mask(mask: Self::Mask, counts: Self::Counts) -> Self::Counts {

@@ -256,12 +256,9 @@ impl Vector for Avx512 {
         unsafe { _mm512_setzero_si512() }
     }
     #[inline(always)]
-    unsafe fn add_pattern(self, sums: Self::Counts) -> Self::Counts {
+    unsafe fn add_bits(self, sums: Self::Counts) -> Self::Counts {
         // SAFETY: see splat.
-        unsafe {
-            let pattern = _mm512_castps_si512(_mm512_add_ps(self.0, _mm512_setzero_ps()));
-            _mm512_add_epi32(sums, pattern)
-        }
+        unsafe { _mm512_add_epi32(sums, _mm512_castps_si512(self.0)) }
     }
     #[inline(always)]
     unsafe fn add_mask(mask: Self::Mask, counts: Self::Counts) -> Self::Counts {

@@ -4,6 +4,7 @@
 //! Columns are label by label, with a value for each row.
 #![allow(unsafe_code, reason = "vector loads and instructions of detected features")]
 
+use super::scan::LaneScan;
 use super::vector::{COARSE_RUN, Vector, depth, exp2, fetch};
 use crate::float::Float;
 use crate::rows::{Column, GROUP};
@@ -13,41 +14,144 @@ use crate::unit_sums::RUN;
 /// One number for each row.
 pub(crate) type Each<T> = [T; GROUP];
 
-/// What [`scan`] finds: the two largest logits, the sum of patterns, and whether any value is not finite.
-pub(crate) type Scanned = (Each<f32>, Each<f32>, Each<u32>, bool);
-
 /// Sums for the label of each row: over those that rank before it, and over those after it.
 pub(crate) type Split = (Each<u64>, Each<u64>);
 
-/// Writes rows, as long as there are columns, side by side.
+/// Columns in runs of which a 32-bit lane holds the sum. Written twice, so that loops over whole runs have a length
+/// that the compiler knows: they take a quarter less time.
+macro_rules! for_each_run {
+    ($columns:expr, |$run:ident| $body:block) => {
+        let (runs, last) = $columns.as_chunks::<COARSE_RUN>();
+        for $run in runs {
+            $body
+        }
+        if !last.is_empty() {
+            let $run = last;
+            $body
+        }
+    };
+}
+
+/// Where [`read`] puts what it finds of each row.
+pub(crate) struct Found<'a> {
+    /// The two largest logits.
+    pub(crate) max: &'a mut Each<f32>,
+    pub(crate) second: &'a mut Each<f32>,
+    /// The sum of patterns.
+    pub(crate) bits: &'a mut Each<u32>,
+    /// The sums behind entropy: see [`crate::unit_sums::unit_sums`].
+    pub(crate) exponentials: &'a mut Each<f64>,
+    pub(crate) weighted: &'a mut Each<f64>,
+}
+
+/// Writes rows, as long as there are columns, side by side, and scans them on the way: what a square costs are moves
+/// between lanes, and what a scan costs are comparisons, which other parts of the processor do. Then takes the sums
+/// behind entropy, if they are wanted. Says whether any value is not finite.
 ///
 /// # Safety
 /// The instruction set of V must be available.
 #[inline(always)]
-pub(super) unsafe fn transpose<V: Vector>(rows: &[&[f32]; GROUP], columns: &mut [Column<f32>]) {
+pub(super) unsafe fn read<V: Vector>(
+    rows: &[&[f32]; GROUP],
+    columns: &mut [Column<f32>],
+    with_entropy: bool,
+    ahead: [&[f32]; 2],
+    found: &mut Found<'_>,
+) -> bool {
     for row in rows {
         assert_eq!(row.len(), columns.len(), "rows are as long as there are columns");
     }
-    for (first, columns) in (0..).step_by(V::LANES).zip(columns.chunks_mut(V::LANES)) {
-        for lane in (0..GROUP).step_by(V::LANES) {
-            // SAFETY: each row has as many values from `first` on as there are columns, at most V::LANES; a
-            // column has GROUP. The caller vouches for the instruction set.
-            unsafe {
+    let mut poisoned = false;
+    for lane in (0..GROUP).step_by(V::LANES) {
+        // SAFETY: `lane + V::LANES` is at most GROUP, which a column has; each row has as many values from `first` on
+        // as there are columns, at most V::LANES. The caller vouches for the instruction set.
+        unsafe {
+            let mut scan = LaneScan::<V>::new();
+            for (first, columns) in (0..).step_by(V::LANES).zip(columns.chunks_mut(V::LANES)) {
                 let mut tile = [V::splat(0.0); 16];
-                for i in 0..V::LANES {
-                    let from = rows[lane + i].as_ptr().add(first);
-                    tile[i] = if columns.len() == V::LANES {
-                        V::load(from)
-                    } else {
-                        V::load_part(from, columns.len())
-                    };
+                // Whole squares in loops of known length, so that they stay in registers.
+                if columns.len() == V::LANES {
+                    for i in 0..V::LANES {
+                        tile[i] = V::load(rows[lane + i].as_ptr().add(first));
+                    }
+                    let tile = V::transpose(tile);
+                    for i in 0..V::LANES {
+                        tile[i].store(columns[i].0.as_mut_ptr().add(lane));
+                        scan.take(tile[i]);
+                    }
+                    continue;
                 }
-                let tile = V::transpose(tile);
-                for (column, values) in columns.iter_mut().zip(tile) {
+                for i in 0..V::LANES {
+                    tile[i] = V::load_part(rows[lane + i].as_ptr().add(first), columns.len());
+                }
+                for (column, values) in columns.iter_mut().zip(V::transpose(tile)) {
                     values.store(column.0.as_mut_ptr().add(lane));
+                    scan.take(values);
                 }
             }
+            scan.max.store(found.max.as_mut_ptr().add(lane));
+            scan.second.store(found.second.as_mut_ptr().add(lane));
+            V::store_counts(scan.bits, found.bits.as_mut_ptr().add(lane));
+            poisoned |= scan.is_poisoned();
         }
+    }
+    if !with_entropy {
+        return poisoned;
+    }
+    // After all rows were read: what is fetched ahead may push them out of the nearest cache.
+    for lane in (0..GROUP).step_by(V::LANES) {
+        // SAFETY: as above.
+        unsafe {
+            let second = V::load(found.second.as_ptr().add(lane));
+            // The lines that these lanes' rows of the next group will be read from.
+            let lines = lane * columns.len() / LANES;
+            let (e_sums, d_sums) = unit_sums(columns, lane, second, ahead, lines);
+            V::store_wide(e_sums, found.exponentials.as_mut_ptr().add(lane));
+            V::store_wide(d_sums, found.weighted.as_mut_ptr().add(lane));
+        }
+    }
+    poisoned
+}
+
+/// The sums behind entropy of the rows in a vector's lanes from `lane` on, all of few labels.
+#[inline(always)]
+unsafe fn unit_sums<V: Vector>(
+    columns: &[Column<f32>],
+    lane: usize,
+    shift: V,
+    ahead: [&[f32]; 2],
+    lines: usize,
+) -> (V::Wide, V::Wide) {
+    // SAFETY: as in `read`.
+    unsafe {
+        let shift = shift.add(V::splat(0.0));
+        let (scale, bottom) = (V::splat(f32::LOG2_E), V::splat(deepest(f32::LOG2_E)));
+        let (mut e_sums, mut d_sums) = (V::no_wide(), V::no_wide());
+        let (runs, last) = columns.as_chunks::<RUN>();
+        macro_rules! add {
+            ($run:expr, $line:expr) => {
+                let (mut e_run, mut d_run) = (V::splat(0.0), V::splat(0.0));
+                for (i, column) in $run.iter().enumerate() {
+                    // A line for every 16 values.
+                    if V::LANES == LANES || i % 2 == 0 {
+                        fetch(ahead, lines + ($line + i) * V::LANES / LANES);
+                    }
+                    let d = depth(V::load(column.0.as_ptr().add(lane)), shift, bottom);
+                    let e = exp2(d, scale, 1.0);
+                    e_run = e_run.add(e);
+                    d_run = e.mul_add(d, d_run);
+                }
+                e_sums = e_run.widen(e_sums);
+                d_sums = d_run.widen(d_sums);
+            };
+        }
+        for (r, run) in runs.iter().enumerate() {
+            add!(run, r * RUN);
+        }
+        if !last.is_empty() {
+            add!(last, runs.len() * RUN);
+        }
+        (e_sums, d_sums)
     }
 }
 
@@ -97,73 +201,6 @@ pub(super) unsafe fn write_rows<V: Vector>(
     }
 }
 
-/// The two largest logits and the sum of patterns of each row.
-///
-/// # Safety
-/// The instruction set of V must be available.
-#[inline(always)]
-pub(super) unsafe fn scan<V: Vector>(columns: &[Column<f32>]) -> Scanned {
-    let (mut max, mut second, mut bits) = ([0.0; GROUP], [0.0; GROUP], [0; GROUP]);
-    let mut poisoned = false;
-    for lane in (0..GROUP).step_by(V::LANES) {
-        // SAFETY: `lane + V::LANES` is at most GROUP; the caller vouches for the instruction set.
-        unsafe {
-            let (zero, none) = (V::splat(0.0), V::splat(f32::NEG_INFINITY));
-            let (mut top, mut runner_up, mut poison, mut sum) = (none, none, zero, V::no_counts());
-            for column in columns {
-                let z = V::load(column.0.as_ptr().add(lane));
-                poison = z.mul_add(zero, poison);
-                runner_up = runner_up.larger(top.smaller(z));
-                top = top.larger(z);
-                sum = z.add_pattern(sum);
-            }
-            top.store(max.as_mut_ptr().add(lane));
-            runner_up.store(second.as_mut_ptr().add(lane));
-            V::store_counts(sum, bits.as_mut_ptr().add(lane));
-            poisoned |= V::count(poison.greater_or_equal(zero)) < V::LANES as u32;
-        }
-    }
-    (max, second, bits, poisoned)
-}
-
-/// [`crate::unit_sums::unit_sums`] of each row, all of few labels.
-///
-/// # Safety
-/// The instruction set of V must be available.
-#[inline(always)]
-pub(super) unsafe fn unit_sums<V: Vector>(
-    columns: &[Column<f32>],
-    shift: &Each<f32>,
-    ahead: &[f32],
-) -> (Each<f64>, Each<f64>) {
-    let (mut exponentials, mut weighted) = ([0.0; GROUP], [0.0; GROUP]);
-    for lane in (0..GROUP).step_by(V::LANES) {
-        // SAFETY: as in `scan`.
-        unsafe {
-            let shift = V::load(shift.as_ptr().add(lane)).add(V::splat(0.0));
-            let (scale, bottom) = (V::splat(f32::LOG2_E), V::splat(deepest(f32::LOG2_E)));
-            let (mut e_sums, mut d_sums) = (V::no_wide(), V::no_wide());
-            for (r, run) in columns.chunks(RUN).enumerate() {
-                let (mut e_run, mut d_run) = (V::splat(0.0), V::splat(0.0));
-                for (i, column) in run.iter().enumerate() {
-                    if lane % LANES == 0 {
-                        fetch(ahead, lane / LANES * columns.len() + r * RUN + i);
-                    }
-                    let d = depth(V::load(column.0.as_ptr().add(lane)), shift, bottom);
-                    let e = exp2(d, scale, 1.0);
-                    e_run = e_run.add(e);
-                    d_run = e.mul_add(d, d_run);
-                }
-                e_sums = e_run.widen(e_sums);
-                d_sums = d_run.widen(d_sums);
-            }
-            V::store_wide(e_sums, exponentials.as_mut_ptr().add(lane));
-            V::store_wide(d_sums, weighted.as_mut_ptr().add(lane));
-        }
-    }
-    (exponentials, weighted)
-}
-
 /// How many labels rank before each row's label, and the largest logit of the others; `None` when another
 /// label has the same logit, which the plain form settles.
 ///
@@ -176,7 +213,7 @@ pub(super) unsafe fn places<V: Vector>(
 ) -> Option<(Each<u32>, Each<f32>)> {
     let (mut before, mut next, mut not_after) = ([0; GROUP], [0.0; GROUP], [0; GROUP]);
     for lane in (0..GROUP).step_by(V::LANES) {
-        // SAFETY: as in `scan`.
+        // SAFETY: as in `read`.
         unsafe {
             let y = V::load(logit.as_ptr().add(lane));
             let none = V::splat(f32::NEG_INFINITY);
@@ -215,13 +252,13 @@ pub(super) unsafe fn split_terms<V: Vector>(
 ) -> Split {
     let (mut upper, mut lower) = ([0; GROUP], [0; GROUP]);
     for lane in (0..GROUP).step_by(V::LANES) {
-        // SAFETY: as in `scan`.
+        // SAFETY: as in `read`.
         unsafe {
             let y = V::load(logit.as_ptr().add(lane));
             let max = V::load(max.as_ptr().add(lane)).add(V::splat(0.0));
             let depths = LaneDepths::<V>::new(shift, scale, lane);
             let (mut uppers, mut all) = (V::no_long_counts(), V::no_long_counts());
-            for run in columns.chunks(COARSE_RUN) {
+            for_each_run!(columns, |run| {
                 let (mut upper_run, mut all_run) = (V::no_counts(), V::no_counts());
                 for column in run {
                     let z = V::load(column.0.as_ptr().add(lane));
@@ -232,7 +269,7 @@ pub(super) unsafe fn split_terms<V: Vector>(
                 }
                 all = V::lengthen(all_run, all);
                 uppers = V::lengthen(upper_run, uppers);
-            }
+            });
             V::store_long_counts(uppers, upper.as_mut_ptr().add(lane));
             V::store_long_counts(all, lower.as_mut_ptr().add(lane));
             let own = depths.own(y);
@@ -259,18 +296,18 @@ pub(super) unsafe fn sum_terms<V: Vector>(
 ) -> Each<u64> {
     let mut sums = [0; GROUP];
     for lane in (0..GROUP).step_by(V::LANES) {
-        // SAFETY: as in `scan`.
+        // SAFETY: as in `read`.
         unsafe {
             let depths = LaneDepths::<V>::new(shift, scale, lane);
             let mut all = V::no_long_counts();
-            for run in columns.chunks(COARSE_RUN) {
+            for_each_run!(columns, |run| {
                 let mut counts = V::no_counts();
                 for column in run {
                     let z = V::load(column.0.as_ptr().add(lane));
                     counts = depths.term(z, depths.shift).add_rounded(counts);
                 }
                 all = V::lengthen(counts, all);
-            }
+            });
             V::store_long_counts(all, sums.as_mut_ptr().add(lane));
             let own = depths.own(V::load(logit.as_ptr().add(lane)));
             for i in 0..V::LANES {
@@ -295,7 +332,7 @@ impl<V: Vector> LaneDepths<V> {
         for i in 0..V::LANES {
             bottom[i] = DEEPEST_COARSE / scale[lane + i];
         }
-        // SAFETY: as in `scan`.
+        // SAFETY: as in `read`.
         unsafe {
             Self {
                 shift: V::load(shift.as_ptr().add(lane)).add(V::splat(0.0)),
@@ -308,7 +345,7 @@ impl<V: Vector> LaneDepths<V> {
     /// Terms in coarse quanta, not yet rounded.
     #[inline(always)]
     unsafe fn term(&self, z: V, shift: V) -> V {
-        // SAFETY: as in `scan`.
+        // SAFETY: as in `read`.
         unsafe { exp2(depth(z, shift, self.bottom), self.scale, COARSE) }
     }
 
@@ -316,7 +353,7 @@ impl<V: Vector> LaneDepths<V> {
     #[inline(always)]
     unsafe fn own(&self, logit: V) -> [u32; 16] {
         let mut own = [0; 16];
-        // SAFETY: as in `scan`.
+        // SAFETY: as in `read`.
         unsafe {
             V::store_counts(self.term(logit, self.shift).add_rounded(V::no_counts()), own.as_mut_ptr());
         };

@@ -86,9 +86,12 @@ unsafe fn exp2<D: Double>(depth: D, scale: D) -> D {
 
 /// Fetches line `i`, of 64 bytes, of what will be read soon.
 #[inline(always)]
-fn fetch(ahead: &[f64], i: usize) {
-    if let Some(line) = ahead.get(i * 8) {
+fn fetch([next, later]: [&[f64]; 2], i: usize) {
+    if let Some(line) = next.get(i * 8) {
         super::fetch(std::ptr::from_ref(line).cast());
+    }
+    if let Some(line) = later.get(i * 8) {
+        super::fetch_far(std::ptr::from_ref(line).cast());
     }
 }
 
@@ -153,7 +156,7 @@ unsafe fn sum_block<D: Double>(block: &[f64], shift: f64, scale: f64) -> i128 {
 /// # Safety
 /// The instruction set of V must be available.
 #[inline(always)]
-pub(super) unsafe fn unit_sums<V: Vector>(row: &[f64], shift: f64, ahead: &[f64]) -> (f64, f64) {
+pub(super) unsafe fn unit_sums<V: Vector>(row: &[f64], shift: f64, ahead: [&[f64]; 2]) -> (f64, f64) {
     let lanes = V::Double::LANES;
     let (mut exponentials, mut weighted) = ([0.0; LANES], [0.0; LANES]);
     let (runs, last) = row.as_chunks::<{ LANES * RUN }>();
@@ -169,8 +172,9 @@ pub(super) unsafe fn unit_sums<V: Vector>(row: &[f64], shift: f64, ahead: &[f64]
                 let (mut e_run, mut d_run) = ([zero; 2], [zero; 2]);
                 for i in 0..RUN {
                     if part == 0 {
-                        fetch(ahead, 2 * (r * RUN + i));
-                        fetch(ahead, 2 * (r * RUN + i) + 1);
+                        for line in 2 * (r * RUN + i)..2 * (r * RUN + i) + 2 {
+                            fetch(ahead, line);
+                        }
                     }
                     for j in 0..2 {
                         let z = V::Double::load(run.as_ptr().add(i * LANES + part + j * lanes));

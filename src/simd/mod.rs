@@ -22,6 +22,10 @@ mod double;
 #[cfg(target_arch = "x86_64")]
 mod nucleus;
 #[cfg(target_arch = "x86_64")]
+mod places;
+#[cfg(target_arch = "x86_64")]
+mod scan;
+#[cfg(target_arch = "x86_64")]
 mod vector;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod x86_64;
@@ -149,7 +153,6 @@ pub(crate) fn fetch(address: *const u8) {
 
 /// The same for what is read later, after more than the nearest cache holds.
 #[inline(always)]
-#[cfg(feature = "python")]
 #[allow(unsafe_code, reason = "as above")]
 pub(crate) fn fetch_far(address: *const u8) {
     #[cfg(target_arch = "x86_64")]

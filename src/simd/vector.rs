@@ -95,8 +95,8 @@ pub(super) trait Vector: Copy {
     unsafe fn widen(self, sums: Self::Wide) -> Self::Wide;
     unsafe fn store_wide(sums: Self::Wide, to: *mut f64);
     unsafe fn no_counts() -> Self::Counts;
-    /// Adds [`Float::pattern`] of each lane, wrapping.
-    unsafe fn add_pattern(self, sums: Self::Counts) -> Self::Counts;
+    /// Adds the bits of each lane, wrapping.
+    unsafe fn add_bits(self, sums: Self::Counts) -> Self::Counts;
     /// Adds 1 where the mask is set.
     unsafe fn add_mask(mask: Self::Mask, counts: Self::Counts) -> Self::Counts;
     unsafe fn store_counts(counts: Self::Counts, to: *mut u32);
@@ -118,10 +118,6 @@ const TERMS_PER_LANE: usize = 4096;
 /// Where the deepest terms are less than this below the shift, most labels of a long row have nothing to add,
 /// and vectors of such are passed over.
 const SHALLOW: f32 = 10.0;
-
-/// The same for coarse sums, whose terms end at half the depth: the best of 0, 3.5 and 5 for 1000 labels at temperatures
-/// from 0.1 to 10.
-const SHALLOW_COARSE: f32 = 3.5;
 
 /// [`crate::sum::Depths::of`], with a shift that is not `-0.0`: the difference is then not `-0.0` either.
 #[inline(always)]
@@ -147,28 +143,32 @@ pub(super) unsafe fn exp2<V: Vector>(depth: V, scale: V, unit: f32) -> V {
     }
 }
 
-/// Fetches line `i`, of 64 bytes, of what will be read soon. The processor foresees neither many rows read
-/// side by side nor the next row while it computes.
+/// Fetches line `i`, of 64 bytes, of what will be read next, and of what will be read after that to a cache that is
+/// less near. The processor foresees neither many rows read side by side nor the next row while it computes, and
+/// from memory to the nearest cache there are too few places for lines that are awaited.
 #[inline(always)]
-pub(super) fn fetch(ahead: &[f32], i: usize) {
-    if let Some(line) = ahead.get(i * LANES) {
+pub(super) fn fetch([next, later]: [&[f32]; 2], i: usize) {
+    if let Some(line) = next.get(i * LANES) {
         super::fetch(std::ptr::from_ref(line).cast());
+    }
+    if let Some(line) = later.get(i * LANES) {
+        super::fetch_far(std::ptr::from_ref(line).cast());
     }
 }
 
 /// A row in vectors, the last filled up with `-inf`.
-struct Vectors<'a> {
-    row: &'a [f32],
+pub(super) struct Vectors<'a> {
+    pub(super) row: &'a [f32],
 }
 
 impl Vectors<'_> {
-    fn count<V: Vector>(&self) -> usize {
+    pub(super) fn count<V: Vector>(&self) -> usize {
         self.row.len().div_ceil(V::LANES)
     }
 
     /// Vector i.
     #[inline(always)]
-    unsafe fn get<V: Vector>(&self, i: usize) -> V {
+    pub(super) unsafe fn get<V: Vector>(&self, i: usize) -> V {
         let start = i * V::LANES;
         // SAFETY: as many values as are left lie inside the row. The caller vouches for the instruction set.
         unsafe {
@@ -286,10 +286,6 @@ pub(super) const COARSE_RUN: usize = 6;
 /// The instruction set of V must be available.
 #[inline(always)]
 pub(super) unsafe fn sum_coarse_terms<V: Vector>(row: &[f32], shift: f32, scale: f32) -> u64 {
-    if DEEPEST_COARSE / scale < SHALLOW_COARSE {
-        // SAFETY: as the caller vouches.
-        return unsafe { sum_coarse_shallow::<V>(row, shift, scale) };
-    }
     let vectors = Vectors { row };
     let (count, runs) = (vectors.count::<V>(), row.len() / V::LANES / COARSE_RUN);
     // SAFETY: as the caller vouches; whole vectors lie inside the row.
@@ -297,8 +293,23 @@ pub(super) unsafe fn sum_coarse_terms<V: Vector>(row: &[f32], shift: f32, scale:
         let (shift, bottom) = (V::splat(shift + 0.0), V::splat(DEEPEST_COARSE / scale));
         let scale = V::splat(scale);
         let mut sums = V::no_long_counts();
+        let first = row.as_ptr();
+        if runs >= SAMPLED && is_shallow(first, shift, bottom) {
+            // Most vectors have nothing to add, and are passed over.
+            for start in (0..count).step_by(COARSE_RUN) {
+                let mut counts = V::no_counts();
+                for i in start..count.min(start + COARSE_RUN) {
+                    let d = depth(vectors.get::<V>(i), shift, bottom);
+                    if V::count(bottom.greater(d)) > 0 {
+                        counts = exp2(d, scale, COARSE).add_rounded(counts);
+                    }
+                }
+                sums = V::lengthen(counts, sums);
+            }
+            return V::total_count(sums);
+        }
         for run in 0..runs {
-            let from = row.as_ptr().add(run * COARSE_RUN * V::LANES);
+            let from = first.add(run * COARSE_RUN * V::LANES);
             let mut counts = V::no_counts();
             for i in 0..COARSE_RUN {
                 let z = V::load(from.add(i * V::LANES));
@@ -315,28 +326,20 @@ pub(super) unsafe fn sum_coarse_terms<V: Vector>(row: &[f32], shift: f32, scale:
     }
 }
 
-/// The same where most vectors have nothing to add, and are passed over.
+/// Rows of fewer runs are not worth a sample.
+const SAMPLED: usize = 3;
+
+/// Whether at most one vector of the first run has anything to add: the others will be like it.
 #[inline(always)]
-unsafe fn sum_coarse_shallow<V: Vector>(row: &[f32], shift: f32, scale: f32) -> u64 {
-    let vectors = Vectors { row };
-    let count = vectors.count::<V>();
-    // SAFETY: as the caller vouches.
-    unsafe {
-        let (shift, bottom) = (V::splat(shift + 0.0), V::splat(DEEPEST_COARSE / scale));
-        let scale = V::splat(scale);
-        let mut sums = V::no_long_counts();
-        for start in (0..count).step_by(COARSE_RUN) {
-            let mut counts = V::no_counts();
-            for i in start..count.min(start + COARSE_RUN) {
-                let d = depth(vectors.get::<V>(i), shift, bottom);
-                if V::count(bottom.greater(d)) > 0 {
-                    counts = exp2(d, scale, COARSE).add_rounded(counts);
-                }
-            }
-            sums = V::lengthen(counts, sums);
-        }
-        V::total_count(sums)
+unsafe fn is_shallow<V: Vector>(first: *const f32, shift: V, bottom: V) -> bool {
+    let mut deep = 0;
+    for i in 0..COARSE_RUN {
+        // SAFETY: a run is readable, as the caller vouches.
+        let d = unsafe { depth(V::load(first.add(i * V::LANES)), shift, bottom) };
+        // SAFETY: as above.
+        deep += u32::from(unsafe { V::bits(bottom.greater(d)) } != 0);
     }
+    deep <= 1
 }
 
 /// `split_terms` in coarse quanta.
@@ -447,7 +450,7 @@ pub(super) unsafe fn split_terms<V: Vector, const LEFT: bool>(
 /// # Safety
 /// The instruction set of V must be available.
 #[inline(always)]
-pub(super) unsafe fn unit_sums<V: Vector>(row: &[f32], shift: f32, ahead: &[f32]) -> (f64, f64) {
+pub(super) unsafe fn unit_sums<V: Vector>(row: &[f32], shift: f32, ahead: [&[f32]; 2]) -> (f64, f64) {
     let parts = LANES / V::LANES;
     let (mut exponentials, mut weighted) = ([0.0; LANES], [0.0; LANES]);
     // SAFETY: as the caller vouches.
@@ -474,6 +477,9 @@ pub(super) unsafe fn unit_sums<V: Vector>(row: &[f32], shift: f32, ahead: &[f32]
             let (mut e_run, mut d_run) = (V::splat(0.0), V::splat(0.0));
             let mut start = part * V::LANES;
             while start < last.len() {
+                if part == 0 {
+                    fetch(ahead, runs.len() * RUN + start / LANES);
+                }
                 let count = (last.len() - start).min(V::LANES);
                 let from = last.as_ptr().add(start);
                 let z = if count == V::LANES { V::load(from) } else { V::load_part(from, count) };
@@ -489,82 +495,4 @@ pub(super) unsafe fn unit_sums<V: Vector>(row: &[f32], shift: f32, ahead: &[f32]
         }
     }
     (in_halves(exponentials), in_halves(weighted))
-}
-
-/// `count_and_next`.
-///
-/// # Safety
-/// The instruction set of V must be available.
-#[inline(always)]
-pub(super) unsafe fn count_and_next<V: Vector, const LEFT: bool>(part: &[f32], y: f32) -> (usize, f32) {
-    let vectors = Vectors { row: part };
-    let n = vectors.count::<V>();
-    // SAFETY: as the caller vouches.
-    let (count, next) = unsafe {
-        let (wanted, none) = (V::splat(y), V::splat(f32::NEG_INFINITY));
-        let (mut count, mut next) = (0_usize, none);
-        for i in 0..n {
-            let z = vectors.get::<V>(i);
-            let before = if LEFT { z.greater_or_equal(wanted) } else { z.greater(wanted) };
-            count += V::count(before) as usize;
-            next = next.larger(V::select(before, none, z));
-        }
-        if V::LANES > 8 {
-            next = next.larger(next.swapped::<8>());
-        }
-        next = next.larger(next.swapped::<4>());
-        next = next.larger(next.swapped::<2>());
-        next = next.larger(next.swapped::<1>());
-        (count, next.first())
-    };
-    // The filling of the last vector ranks before no label but one that is -inf itself.
-    let filling = if LEFT && y == f32::NEG_INFINITY { n * V::LANES - part.len() } else { 0 };
-    (count - filling, next)
-}
-
-/// The two largest logits of a row, the sum of its patterns, and whether a value in it is not finite.
-///
-/// # Safety
-/// The instruction set of V must be available.
-#[inline(always)]
-pub(super) unsafe fn scan<V: Vector>(row: &[f32]) -> (f32, f32, u32, bool) {
-    // SAFETY: as the caller vouches.
-    unsafe {
-        let (zero, none) = (V::splat(0.0), V::splat(f32::NEG_INFINITY));
-        let (mut max, mut second, mut poison, mut bits) = (none, none, zero, V::no_counts());
-        let whole = row.len() / V::LANES;
-        for i in 0..whole {
-            let z = V::load(row.as_ptr().add(i * V::LANES));
-            poison = z.mul_add(zero, poison);
-            second = second.larger(max.smaller(z));
-            max = max.larger(z);
-            bits = z.add_pattern(bits);
-        }
-        let rest = row.len() - whole * V::LANES;
-        if rest > 0 {
-            let z = V::load_part(row.as_ptr().add(whole * V::LANES), rest);
-            poison = z.keep(rest).mul_add(zero, poison);
-            second = second.larger(max.smaller(z));
-            max = max.larger(z);
-            bits = z.keep(rest).add_pattern(bits);
-        }
-        macro_rules! fold {
-            ($step:literal) => {
-                let (other_max, other_second) = (max.swapped::<$step>(), second.swapped::<$step>());
-                second = second.larger(other_second).larger(max.smaller(other_max));
-                max = max.larger(other_max);
-            };
-        }
-        if V::LANES > 8 {
-            fold!(8);
-        }
-        fold!(4);
-        fold!(2);
-        fold!(1);
-        let mut lanes = [0_u32; LANES];
-        V::store_counts(bits, lanes.as_mut_ptr());
-        let bits = lanes.iter().fold(0_u32, |sum, &lane| sum.wrapping_add(lane));
-        let poisoned = V::count(poison.greater_or_equal(zero)) < V::LANES as u32;
-        (max.first(), second.first(), bits, poisoned)
-    }
 }

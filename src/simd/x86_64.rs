@@ -3,9 +3,11 @@
 
 use super::avx2::Avx2;
 use super::avx512::Avx512;
-use super::columns::{self, Each, Scanned, Split};
-use super::{Level, double, level, nucleus, vector};
+pub(crate) use super::columns::Found;
+use super::columns::{self, Each, Split};
+use super::{Level, double, level, nucleus, places, scan, vector};
 use crate::nucleus::{Candidates, Wanted};
+use crate::place::FEW_BEFORE;
 use crate::ranked_masses::FEW_TERMS;
 use crate::rows::{Column, GROUP};
 
@@ -73,7 +75,7 @@ dispatched! {
 }
 dispatched! {
     /// The sums behind [`crate::unit_sums::unit_sums`] of a float32 row.
-    fn unit_sums(row: &[f32], shift: f32, ahead: &[f32]) -> (f64, f64) = vector::unit_sums;
+    fn unit_sums(row: &[f32], shift: f32, ahead: [&[f32]; 2]) -> (f64, f64) = vector::unit_sums;
 }
 
 dispatched! {
@@ -82,7 +84,7 @@ dispatched! {
 }
 dispatched! {
     /// The sums behind [`crate::unit_sums::unit_sums`] of a float64 row.
-    fn double_unit_sums(row: &[f64], shift: f64, ahead: &[f64]) -> (f64, f64) = double::unit_sums;
+    fn double_unit_sums(row: &[f64], shift: f64, ahead: [&[f64]; 2]) -> (f64, f64) = double::unit_sums;
 }
 dispatched! {
     /// What [`crate::row::Scan`] holds of a float64 row, and whether a value is not finite.
@@ -90,17 +92,22 @@ dispatched! {
 }
 
 dispatched! {
-    /// [`crate::masses::count_and_next`] of the lower labels of a float32 row.
-    fn count_lower(part: &[f32], y: f32) -> (usize, f32) = vector::count_and_next<true>;
+    /// [`crate::place::count_and_next`] of the lower labels of a float32 row.
+    fn count_lower(part: &[f32], y: f32) -> (usize, f32) = places::count_and_next<true>;
 }
 dispatched! {
-    /// [`crate::masses::count_and_next`] of the higher labels of a float32 row.
-    fn count_higher(part: &[f32], y: f32) -> (usize, f32) = vector::count_and_next<false>;
+    /// [`crate::place::count_and_next`] of the higher labels of a float32 row.
+    fn count_higher(part: &[f32], y: f32) -> (usize, f32) = places::count_and_next<false>;
+}
+
+dispatched! {
+    /// [`crate::place::place_and_before`] of a label with few before it: how many, and the next logit.
+    fn place_few(row: &[f32], label: usize, found: &mut [f32; FEW_BEFORE]) -> Option<(usize, f32)> = places::place_few;
 }
 
 dispatched! {
     /// What [`crate::row::Scan`] holds, and whether a value is not finite.
-    fn scan(row: &[f32]) -> (f32, f32, u32, bool) = vector::scan;
+    fn scan(row: &[f32]) -> (f32, f32, u32, bool) = scan::scan;
 }
 dispatched! {
     /// The terms of a float32 row of few labels, and [`crate::sum::sum_terms`] of it.
@@ -119,8 +126,9 @@ dispatched! {
     fn leading(logits: &[f32], max: f32, scale: f32, limit: i128) -> (usize, i128) = nucleus::leading;
 }
 dispatched! {
-    /// Writes rows side by side.
-    fn transpose(rows: &[&[f32]; GROUP], columns: &mut [Column<f32>]) -> () = columns::transpose;
+    /// Writes rows side by side, and reads off them what is needed before any label is looked at; whether any value is
+    /// not finite.
+    fn read_columns(rows: &[&[f32]; GROUP], columns: &mut [Column<f32>], with_entropy: bool, ahead: [&[f32]; 2], found: &mut Found<'_>) -> bool = columns::read;
 }
 dispatched! {
     /// The other way, into rows of `n_labels` from label `first` on.
@@ -128,15 +136,7 @@ dispatched! {
     fn write_rows(columns: &[Column<f32>], first: usize, n_labels: usize, rows: &mut [f32]) -> () = columns::write_rows;
 }
 dispatched! {
-    /// The same across rows.
-    fn scan_columns(columns: &[Column<f32>]) -> Scanned = columns::scan;
-}
-dispatched! {
-    /// [`crate::unit_sums::unit_sums`] across rows.
-    fn unit_sums_columns(columns: &[Column<f32>], shift: &Each<f32>, ahead: &[f32]) -> (Each<f64>, Each<f64>) = columns::unit_sums;
-}
-dispatched! {
-    /// [`crate::masses::place`] across rows: labels before, and the next logit; `None` inside where logits tie.
+    /// [`crate::place::place`] across rows: labels before, and the next logit; `None` inside where logits tie.
     fn places_columns(columns: &[Column<f32>], logit: &Each<f32>) -> Option<(Each<u32>, Each<f32>)> = columns::places;
 }
 dispatched! {
@@ -153,7 +153,7 @@ mod tests {
     use super::*;
     use crate::float::Float;
     use crate::sum::{COARSE_BITS, Grain, in_quanta};
-    use crate::{masses, row, sum, unit_sums};
+    use crate::{place, row, sum, unit_sums};
     use proptest::prelude::*;
 
     fn logit() -> impl Strategy<Value = f32> {
@@ -206,12 +206,12 @@ mod tests {
                     let split = in_quanta(vector::split_coarse_terms::<V, false>(&row, y, max, shift, scale));
                     assert_eq!(split, sum::split_terms::<false, f32>(&row, y, max, shift, scale, Grain::Coarse));
                     for y in [y, f32::NEG_INFINITY] {
-                        let counted = vector::count_and_next::<V, true>(&row, y);
-                        assert_eq!(counted, masses::count_and_next::<true, f32>(&row, y));
-                        let counted = vector::count_and_next::<V, false>(&row, y);
-                        assert_eq!(counted, masses::count_and_next::<false, f32>(&row, y));
+                        let counted = places::count_and_next::<V, true>(&row, y);
+                        assert_eq!(counted, place::count_and_next::<true, f32>(&row, y));
+                        let counted = places::count_and_next::<V, false>(&row, y);
+                        assert_eq!(counted, place::count_and_next::<false, f32>(&row, y));
                     }
-                    assert_eq!(vector::unit_sums::<V>(&row, shift, &[]), unit_sums::unit_sums_plain::<f32>(&row, shift));
+                    assert_eq!(vector::unit_sums::<V>(&row, shift, [&row, &[]]), unit_sums::unit_sums_plain::<f32>(&row, shift));
                 }
             });
         }
@@ -240,7 +240,7 @@ mod tests {
                 unsafe {
                     let sum = double::sum_terms::<V>(&row, shift, scale);
                     assert_eq!(sum, sum::sum_terms_body(&row, shift, scale));
-                    assert_eq!(double::unit_sums::<V>(&row, shift, &row), unit_sums::unit_sums_plain::<f64>(&row, shift));
+                    assert_eq!(double::unit_sums::<V>(&row, shift, [&row, &[]]), unit_sums::unit_sums_plain::<f64>(&row, shift));
                     let (max, second, bits, is_poisoned) = double::scan::<V>(&row);
                     assert_eq!((max, second, bits, is_poisoned), (scan.max, scan.second, scan.bits, poisoned));
                 }
@@ -276,7 +276,7 @@ mod tests {
             let (scan, poisoned) = row::read_plain::<f32>(&row);
             for_each_vector!(V => {
                 // SAFETY: the vector is available, as just asked.
-                let found = unsafe { vector::scan::<V>(&row) };
+                let found = unsafe { scan::scan::<V>(&row) };
                 assert_eq!(found, (scan.max, scan.second, scan.bits, poisoned));
             });
         }
@@ -294,9 +294,16 @@ mod tests {
                 let mut columns = vec![Column([0.0; GROUP]); k];
                 // SAFETY: the vector is available, as just asked.
                 unsafe {
-                    columns::transpose::<V>(&rows, &mut columns);
-                    let (max, second, bits, poisoned) = columns::scan::<V>(&columns);
-                    let (exponentials, weighted) = columns::unit_sums::<V>(&columns, &second, &[]);
+                    let (mut max, mut second, mut bits) = ([0.0; GROUP], [0.0; GROUP], [0; GROUP]);
+                    let (mut exponentials, mut weighted) = ([0.0; GROUP], [0.0; GROUP]);
+                    let mut found = Found {
+                        max: &mut max,
+                        second: &mut second,
+                        bits: &mut bits,
+                        exponentials: &mut exponentials,
+                        weighted: &mut weighted,
+                    };
+                    let poisoned = columns::read::<V>(&rows, &mut columns, true, [&data, &data], &mut found);
                     let places = columns::places::<V>(&columns, &logit);
                     let others = columns::sum_terms::<V>(&columns, &logit, &max, &[scale; GROUP]);
                     let split = columns::split_terms::<V>(&columns, &logit, &max, &second, &[scale; GROUP]);
@@ -312,12 +319,12 @@ mod tests {
                         let (scan, row_poison) = row::read_plain::<f32>(row);
                         any_poison |= row_poison;
                         assert_eq!((max[i], second[i], bits[i]), (scan.max, scan.second, scan.bits));
-                        assert_eq!((exponentials[i], weighted[i]), unit_sums::unit_sums(row, second[i], &[]));
+                        assert_eq!((exponentials[i], weighted[i]), unit_sums::unit_sums(row, second[i], [&[]; 2]));
                         let own = |shift| sum::quanta(logit[i], shift, scale, Grain::Coarse);
                         let all: i128 = row.iter().map(|&z| sum::quanta(z, max[i], scale, Grain::Coarse)).sum();
                         assert_eq!(i128::from(others[i]) << COARSE_BITS, all - own(max[i]));
                         if let Some((before, next)) = places {
-                            let place = masses::place(row, label[i]);
+                            let place = crate::place::place(row, label[i]);
                             assert_eq!((1 + before[i] as usize, next[i]), (place.rank, place.next));
                             let (upper, lower) = sum::split_terms::<false, f32>(
                                 row, logit[i], max[i], second[i], scale, Grain::Coarse,

@@ -1,0 +1,90 @@
+//! Where a label stands in a float32 row, over explicit vectors: the fast twins of [`crate::place`].
+#![allow(unsafe_code, reason = "vector loads and instructions of detected features")]
+
+use super::vector::{Vector, Vectors};
+use crate::place::FEW_BEFORE;
+
+/// `count_and_next`.
+///
+/// # Safety
+/// The instruction set of V must be available.
+#[inline(always)]
+pub(super) unsafe fn count_and_next<V: Vector, const LEFT: bool>(part: &[f32], y: f32) -> (usize, f32) {
+    let vectors = Vectors { row: part };
+    let n = vectors.count::<V>();
+    // SAFETY: as the caller vouches.
+    let (count, next) = unsafe {
+        let (wanted, none) = (V::splat(y), V::splat(f32::NEG_INFINITY));
+        let (mut count, mut next) = (0_usize, none);
+        for i in 0..n {
+            let z = vectors.get::<V>(i);
+            let before = if LEFT { z.greater_or_equal(wanted) } else { z.greater(wanted) };
+            count += V::count(before) as usize;
+            next = next.larger(V::select(before, none, z));
+        }
+        (count, largest(next))
+    };
+    // The filling of the last vector ranks before no label but one that is -inf itself.
+    let filling = if LEFT && y == f32::NEG_INFINITY { n * V::LANES - part.len() } else { 0 };
+    (count - filling, next)
+}
+
+/// How many labels rank before a label, and the largest logit of those after it; the logits before it are put into
+/// `found`, with `-inf` in the other places. `None` when there are more of them than there is room for, or another
+/// label has the same logit.
+///
+/// # Safety
+/// The instruction set of V must be available.
+#[inline(always)]
+pub(super) unsafe fn place_few<V: Vector>(
+    row: &[f32],
+    label: usize,
+    found: &mut [f32; FEW_BEFORE],
+) -> Option<(usize, f32)> {
+    let (vectors, whole) = (Vectors { row }, row.len() / V::LANES);
+    // Room for a vector from the last place on: each is written whole, wherever it may end.
+    let mut before = [f32::NEG_INFINITY; FEW_BEFORE + 16];
+    // SAFETY: as the caller vouches; whole vectors lie inside the row.
+    unsafe {
+        let (y, none) = (V::splat(row[label]), V::splat(f32::NEG_INFINITY));
+        let (mut count, mut at_least, mut next) = (0, 0, none);
+        macro_rules! take {
+            ($z:expr) => {
+                let z = $z;
+                let (is_before, is_at_least) = (z.greater(y), z.greater_or_equal(y));
+                // Without a branch: which vectors hold one cannot be foreseen.
+                z.compress(is_before, before.as_mut_ptr().add(FEW_BEFORE.min(count)));
+                count += V::count(is_before) as usize;
+                at_least += V::count(is_at_least) as usize;
+                next = next.larger(V::select(is_at_least, none, z));
+            };
+        }
+        for i in 0..whole {
+            take!(V::load(row.as_ptr().add(i * V::LANES)));
+        }
+        if whole < vectors.count::<V>() {
+            take!(vectors.get::<V>(whole));
+        }
+        if count > FEW_BEFORE || at_least != count + 1 {
+            return None;
+        }
+        for i in 0..FEW_BEFORE {
+            found[i] = if i < count { before[i] } else { f32::NEG_INFINITY };
+        }
+        Some((count, largest(next)))
+    }
+}
+
+/// The largest lane.
+#[inline(always)]
+unsafe fn largest<V: Vector>(mut lanes: V) -> f32 {
+    // SAFETY: as the caller vouches.
+    unsafe {
+        if V::LANES > 8 {
+            lanes = lanes.larger(lanes.swapped::<8>());
+        }
+        lanes = lanes.larger(lanes.swapped::<4>());
+        lanes = lanes.larger(lanes.swapped::<2>());
+        lanes.larger(lanes.swapped::<1>()).first()
+    }
+}
