@@ -11,7 +11,8 @@
 use std::f64::consts::LOG2_E;
 
 use crate::elementary::{exp, ln_1p};
-use crate::float::{EXP2_F32, Float, ROUND_F64};
+use crate::exp2::WHOLE_F32;
+use crate::float::Float;
 use crate::unit_sums::UnitSums;
 
 /// H from the gap between the two largest logits and the sums relative to the second.
@@ -33,8 +34,8 @@ fn of_wide_sums(gap: f64, sums: &UnitSums) -> f64 {
 fn of_narrow_sums(gap: f64, sums: &UnitSums) -> f64 {
     // E = p 2^whole; beyond 800 it is 0 in float64 all the same, and so is H.
     let gap = if gap < 800.0 { gap } else { 800.0 };
-    let shifted = (-gap).mul_add(LOG2_E, ROUND_F64);
-    let whole = shifted - ROUND_F64;
+    let shifted = (-gap).mul_add(LOG2_E, ROUND);
+    let whole = shifted - ROUND;
     let p = exp2_of_fraction((-gap).mul_add(LOG2_E, -whole) as f32);
     let (s, w) = (sums.exponentials as f32, sums.weighted as f32);
     // As a float32, 0 where it is so small that nothing is left of it beside 1.
@@ -42,7 +43,7 @@ fn of_narrow_sums(gap: f64, sums: &UnitSums) -> f64 {
     let others = p * power_of_two(narrow) as f32 * s;
     let quotient = (gap as f32).mul_add(s, w) / (1.0 + others);
     // Two factors, so that H keeps its bits where E is subnormal.
-    let half = whole.mul_add(0.5, ROUND_F64) - ROUND_F64;
+    let half = whole.mul_add(0.5, ROUND) - ROUND;
     let scaled = |x: f32| f64::from(p) * f64::from(x) * power_of_two(half) * power_of_two(whole - half);
     // log1p(x) is x where the next term of its series is below the rounding.
     let by_series = scaled(quotient + s);
@@ -50,13 +51,16 @@ fn of_narrow_sums(gap: f64, sums: &UnitSums) -> f64 {
     if others < SMALL { by_series } else { by_logarithm }
 }
 
+/// 1.5 * 2^52: a sum with it is rounded to a whole number.
+const ROUND: f64 = 6_755_399_441_055_744.0;
+
 /// Below this, `log1p(x)` is x in float32.
 const SMALL: f32 = 1.0 / (1_u32 << 24) as f32;
 
 /// `2^f` for f in `[-1/2, 1/2]`.
 #[inline(always)]
 fn exp2_of_fraction(f: f32) -> f32 {
-    let [first, rest @ ..] = EXP2_F32;
+    let [first, rest @ ..] = WHOLE_F32;
     let mut p = first;
     for c in rest {
         p = p.mul_add(f, c);
@@ -67,7 +71,7 @@ fn exp2_of_fraction(f: f32) -> f32 {
 /// `2^n` for a whole number from -1022 on.
 #[inline(always)]
 fn power_of_two(n: f64) -> f64 {
-    f64::from_bits(((n + ROUND_F64).to_bits() << 52).wrapping_add(1.0_f64.to_bits()))
+    f64::from_bits(((n + ROUND).to_bits() << 52).wrapping_add(1.0_f64.to_bits()))
 }
 
 /// `log1p(x)` for `x >= 0`, with an error of less than three units in the last place.

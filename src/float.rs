@@ -1,15 +1,9 @@
 //! The two computing types, `f32` and `f64`: nowhere else is a scalar type chosen.
-//!
-//! The exponential is `2^-(depth scale)` by range reduction to `[-1/2, 1/2]` and a minimax polynomial
-//! with constant term exactly 1, so `2^0 == 1` to the bit. The product is never rounded by itself: it is
-//! fused into the rounding to a whole number and into what that leaves, so deep terms are as precise as
-//! shallow ones. It is written without branches or saturating casts, which is the form the compiler turns
-//! into vector code. Multiply-adds are explicit, hence fused on every path, and the bits do not depend on
-//! the instruction set.
 
 use std::fmt::Debug;
 use std::ops::{Add, Mul, Sub};
 
+use crate::exp2;
 use crate::rows::Column;
 
 mod sealed {
@@ -88,6 +82,8 @@ pub trait Float:
     const MARGIN: f64;
     /// `2^-(depth scale)` for a depth from 0 to `DEEPEST / scale`.
     fn exp2(depth: Self, scale: Self) -> Self;
+    /// The same in a form that the compiler turns into vector code, with other bits.
+    fn exp2_in_lanes(depth: Self, scale: Self) -> Self;
     /// `self * factor + term`, fused.
     #[must_use]
     fn mul_add(self, factor: Self, term: Self) -> Self;
@@ -136,33 +132,6 @@ pub(crate) const ANCHOR: f64 = 3.0;
 pub(crate) const LOW_ANCHOR: f64 = 1.5 / (1_u64 << 47) as f64;
 const QUANTUM_HIGH: f64 = 1.0 / (1_u64 << 51) as f64;
 const LOW_BITS: u32 = 48;
-
-/// The polynomial for `2^f` on `[-1/2, 1/2]` in float32, highest power first; relative error 9.4e-8, less
-/// than two units in the last place. One degree more would add an eighth to the cost of a term.
-#[allow(clippy::approx_constant, reason = "a minimax coefficient near ln 2, not ln 2")]
-pub(crate) const EXP2_F32: [f32; 6] =
-    [1.326_951_5e-3, 9.671_29e-3, 5.550_711e-2, 0.240_222_47, 0.693_147, 1.0];
-/// The same in float64; relative error 1.8e-17.
-#[allow(clippy::approx_constant, reason = "a minimax coefficient near ln 2, not ln 2")]
-#[allow(clippy::excessive_precision, reason = "coefficients as computed; the last digit rounds")]
-pub(crate) const EXP2_F64: [f64; 12] = [
-    4.078_071_929_588_336_7e-10,
-    7.072_570_412_814_423_5e-9,
-    1.018_064_765_923_413_9e-7,
-    1.321_544_267_532_982_2e-6,
-    1.525_272_738_519_386_8e-5,
-    1.540_353_044_157_213_03e-4,
-    1.333_355_815_343_996_5e-3,
-    9.618_129_107_607_002e-3,
-    5.550_410_866_479_039_4e-2,
-    0.240_226_506_959_100_98,
-    0.693_147_180_559_945_7,
-    1.0,
-];
-/// 1.5 * 2^23: the low bits of a sum with it are the whole part of the other number, rounded.
-pub(crate) const ROUND_F32: f32 = 12_582_912.0;
-/// 1.5 * 2^52.
-pub(crate) const ROUND_F64: f64 = 6_755_399_441_055_744.0;
 
 impl Float for f32 {
     const ZERO: Self = 0.0;
@@ -249,14 +218,12 @@ impl Float for f32 {
 
     #[inline(always)]
     fn exp2(depth: Self, scale: Self) -> Self {
-        let shifted = (-depth).mul_add(scale, ROUND_F32);
-        let f = (-depth).mul_add(scale, -(shifted - ROUND_F32));
-        let [first, rest @ ..] = EXP2_F32;
-        let mut p = first;
-        for c in rest {
-            p = p.mul_add(f, c);
-        }
-        f32::from_bits(p.to_bits().wrapping_add(shifted.to_bits() << 23))
+        exp2::narrow(depth, scale)
+    }
+
+    #[inline(always)]
+    fn exp2_in_lanes(depth: Self, scale: Self) -> Self {
+        exp2::narrow_in_lanes(depth, scale)
     }
 
     #[inline(always)]
@@ -406,14 +373,12 @@ impl Float for f64 {
 
     #[inline(always)]
     fn exp2(depth: Self, scale: Self) -> Self {
-        let shifted = (-depth).mul_add(scale, ROUND_F64);
-        let f = (-depth).mul_add(scale, -(shifted - ROUND_F64));
-        let [first, rest @ ..] = EXP2_F64;
-        let mut p = first;
-        for c in rest {
-            p = p.mul_add(f, c);
-        }
-        f64::from_bits(p.to_bits().wrapping_add(shifted.to_bits() << 52))
+        exp2::wide(depth, scale)
+    }
+
+    #[inline(always)]
+    fn exp2_in_lanes(depth: Self, scale: Self) -> Self {
+        exp2::wide_in_lanes(depth, scale)
     }
 
     #[inline(always)]
@@ -479,32 +444,6 @@ impl Float for f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn two_to_the_zero_is_one() {
-        for scale in [1e-30_f32, 1.0, f32::MAX] {
-            assert_eq!(<f32 as Float>::exp2(0.0, scale), 1.0);
-            assert_eq!(<f64 as Float>::exp2(0.0, f64::from(scale)), 1.0);
-            assert_eq!(<f64 as Float>::exp2(-0.0, f64::from(scale)), 1.0);
-        }
-    }
-
-    #[test]
-    fn exponentials_are_close_to_the_library_ones() {
-        for i in 0..=60_000 {
-            let depth = f64::from(i) / 1000.0;
-            for scale in [1.0, 0.37] {
-                let exact = (-depth * scale).exp2();
-                // The library's argument is rounded: half a unit of it, times log 2.
-                let slack = depth * scale * 8e-17;
-                assert!((<f64 as Float>::exp2(depth, scale) / exact - 1.0).abs() < 4e-16 + slack, "{depth}");
-                let (narrow, narrow_scale) = (depth as f32, scale as f32);
-                let exact = (f64::from(narrow) * -f64::from(narrow_scale)).exp2();
-                let found = f64::from(<f32 as Float>::exp2(narrow, narrow_scale));
-                assert!((found / exact - 1.0).abs() < 1.7e-7, "{depth}");
-            }
-        }
-    }
 
     #[test]
     fn what_is_deepest_adds_nothing() {

@@ -211,8 +211,8 @@ impl<'a, F: Float> Group<'a, F> {
             lanes.shift_distance[i] = max.to_f64() - shift[i].to_f64();
             lanes.lead[i] = y.to_f64() - shift[i].to_f64();
             let depths = Depths::new(sharpness.scale[i]);
-            lanes.own[i] = depths.term(y, max).to_f64();
-            lanes.at_shift[i] = depths.term(shift[i], max).to_f64();
+            lanes.own[i] = depths.term_in_lanes(y, max).to_f64();
+            lanes.at_shift[i] = depths.term_in_lanes(shift[i], max).to_f64();
         }
     }
 

@@ -317,7 +317,7 @@ fn ends_body<F: Float>(cut: &LaneCut, rows: &LaneRows<'_, F>, order: &mut LaneOr
 #[inline(always)]
 fn term<F: Float>(z: F, shift: F, scale: F, bottom: F) -> F {
     let depth = shift - z;
-    F::exp2(if depth >= F::ZERO && depth < bottom { depth } else { bottom }, scale)
+    F::exp2_in_lanes(if depth >= F::ZERO && depth < bottom { depth } else { bottom }, scale)
 }
 
 #[cfg(test)]

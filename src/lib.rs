@@ -58,6 +58,7 @@ mod document;
 mod elementary;
 mod entropy;
 mod error;
+mod exp2;
 mod float;
 mod group;
 mod group_scans;

@@ -207,8 +207,8 @@ pub(crate) fn masses<F: Float>(
         below: F::sum_to_f64(below),
         shift_distance: m - shift.to_f64(),
         lead: y.to_f64() - shift.to_f64(),
-        own: depths.term(y, max).to_f64(),
-        at_shift: depths.term(shift, max).to_f64(),
+        own: depths.term_in_lanes(y, max).to_f64(),
+        at_shift: depths.term_in_lanes(shift, max).to_f64(),
     }
 }
 

@@ -195,6 +195,12 @@ impl<F: Float> Depths<F> {
     pub(crate) fn term(&self, z: F, shift: F) -> F {
         F::exp2(self.of(z, shift), self.scale)
     }
+
+    /// The same in the form that turns into vector code, with other bits.
+    #[inline(always)]
+    pub(crate) fn term_in_lanes(&self, z: F, shift: F) -> F {
+        F::exp2_in_lanes(self.of(z, shift), self.scale)
+    }
 }
 
 /// The depth from which terms add nothing; finite, as scales are at least [`Float::SMALLEST_SCALE`].

@@ -8,6 +8,7 @@ use super::avx2_double::Avx2Double;
 use super::vector::{QUANTA, UPPER_BITS, Vector};
 use super::x86_64::total;
 use crate::float::ANCHOR;
+use crate::exp2::{TABLE_F32, TO_EXPONENT_F32};
 
 #[derive(Clone, Copy)]
 pub(super) struct Avx2(__m256);
@@ -87,6 +88,11 @@ impl Vector for Avx2 {
     unsafe fn sub(self, other: Self) -> Self {
         // SAFETY: see splat.
         Self(unsafe { _mm256_sub_ps(self.0, other.0) })
+    }
+    #[inline(always)]
+    unsafe fn mul(self, other: Self) -> Self {
+        // SAFETY: see splat.
+        Self(unsafe { _mm256_mul_ps(self.0, other.0) })
     }
     #[inline(always)]
     unsafe fn mul_add(self, factor: Self, term: Self) -> Self {
@@ -174,11 +180,22 @@ impl Vector for Avx2 {
         unsafe { _mm256_cvtss_f32(self.0) }
     }
     #[inline(always)]
-    unsafe fn scale_by(self, shifted: Self) -> Self {
-        // SAFETY: see splat.
+    unsafe fn power(shifted: Self, unit: f32) -> Self {
+        // SAFETY: the table is as long as two vectors; see splat.
         unsafe {
-            let exponent = _mm256_slli_epi32::<23>(_mm256_castps_si256(shifted.0));
-            Self(_mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(self.0), exponent)))
+            let more = _mm256_set1_epi32((unit.to_bits() - 1.0_f32.to_bits()) as i32);
+            let table = TABLE_F32.0.as_ptr();
+            let low = _mm256_add_epi32(_mm256_load_si256(table.cast()), more);
+            let high = _mm256_add_epi32(_mm256_load_si256(table.add(8).cast()), more);
+            let sixteenths = _mm256_castps_si256(shifted.0);
+            // Each half by the lowest three bits; the fourth, as a sign, chooses among the two.
+            let found = _mm256_blendv_ps(
+                _mm256_castsi256_ps(_mm256_permutevar8x32_epi32(low, sixteenths)),
+                _mm256_castsi256_ps(_mm256_permutevar8x32_epi32(high, sixteenths)),
+                _mm256_castsi256_ps(_mm256_slli_epi32::<28>(sixteenths)),
+            );
+            let exponent = _mm256_slli_epi32::<{ TO_EXPONENT_F32 as i32 }>(sixteenths);
+            Self(_mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(found), exponent)))
         }
     }
     #[inline(always)]

@@ -6,6 +6,7 @@ use std::arch::x86_64::*;
 
 use super::double::Double;
 use crate::float::{ANCHOR, LOW_ANCHOR};
+use crate::exp2::{TABLE_F64, TO_EXPONENT_F64};
 
 #[derive(Clone, Copy)]
 pub(super) struct Avx2Double(__m256d);
@@ -56,6 +57,11 @@ impl Double for Avx2Double {
         Self(unsafe { _mm256_sub_pd(self.0, other.0) })
     }
     #[inline(always)]
+    unsafe fn mul(self, other: Self) -> Self {
+        // SAFETY: see splat.
+        Self(unsafe { _mm256_mul_pd(self.0, other.0) })
+    }
+    #[inline(always)]
     unsafe fn mul_add(self, factor: Self, term: Self) -> Self {
         // SAFETY: see splat.
         Self(unsafe { _mm256_fmadd_pd(self.0, factor.0, term.0) })
@@ -86,11 +92,14 @@ impl Double for Avx2Double {
         Self(unsafe { _mm256_and_pd(self.0, _mm256_castsi256_pd(first_lanes(count))) })
     }
     #[inline(always)]
-    unsafe fn scale_by(self, shifted: Self) -> Self {
-        // SAFETY: see splat.
+    unsafe fn power(shifted: Self) -> Self {
+        // SAFETY: indices are below 16, the length of the table; see splat.
         unsafe {
-            let exponent = _mm256_slli_epi64::<52>(_mm256_castpd_si256(shifted.0));
-            Self(_mm256_castsi256_pd(_mm256_add_epi64(_mm256_castpd_si256(self.0), exponent)))
+            let sixteenths = _mm256_castpd_si256(shifted.0);
+            let index = _mm256_and_si256(sixteenths, _mm256_set1_epi64x(15));
+            let found = _mm256_i64gather_epi64::<8>(TABLE_F64.0.as_ptr().cast(), index);
+            let exponent = _mm256_slli_epi64::<{ TO_EXPONENT_F64 as i32 }>(sixteenths);
+            Self(_mm256_castsi256_pd(_mm256_add_epi64(found, exponent)))
         }
     }
     #[inline(always)]

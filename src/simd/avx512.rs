@@ -7,6 +7,7 @@ use std::arch::x86_64::*;
 use super::avx512_double::Avx512Double;
 use super::vector::{QUANTA, UPPER_BITS, Vector};
 use super::x86_64::total;
+use crate::exp2::{TABLE_F32, TO_EXPONENT_F32};
 
 #[derive(Clone, Copy)]
 pub(super) struct Avx512(__m512);
@@ -58,6 +59,11 @@ impl Vector for Avx512 {
     unsafe fn sub(self, other: Self) -> Self {
         // SAFETY: see splat.
         Self(unsafe { _mm512_sub_ps(self.0, other.0) })
+    }
+    #[inline(always)]
+    unsafe fn mul(self, other: Self) -> Self {
+        // SAFETY: see splat.
+        Self(unsafe { _mm512_mul_ps(self.0, other.0) })
     }
     #[inline(always)]
     unsafe fn mul_add(self, factor: Self, term: Self) -> Self {
@@ -143,11 +149,14 @@ impl Vector for Avx512 {
         unsafe { _mm512_cvtss_f32(self.0) }
     }
     #[inline(always)]
-    unsafe fn scale_by(self, shifted: Self) -> Self {
-        // SAFETY: see splat.
+    unsafe fn power(shifted: Self, unit: f32) -> Self {
+        // SAFETY: the table is as long as a vector; see splat.
         unsafe {
-            let exponent = _mm512_slli_epi32::<23>(_mm512_castps_si512(shifted.0));
-            Self(_mm512_castsi512_ps(_mm512_add_epi32(_mm512_castps_si512(self.0), exponent)))
+            let more = _mm512_set1_epi32((unit.to_bits() - 1.0_f32.to_bits()) as i32);
+            let table = _mm512_add_epi32(_mm512_load_si512(TABLE_F32.0.as_ptr().cast()), more);
+            let sixteenths = _mm512_castps_si512(shifted.0);
+            let exponent = _mm512_slli_epi32::<TO_EXPONENT_F32>(sixteenths);
+            Self(_mm512_castsi512_ps(_mm512_add_epi32(_mm512_permutexvar_epi32(sixteenths, table), exponent)))
         }
     }
     #[inline(always)]

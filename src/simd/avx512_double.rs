@@ -6,6 +6,7 @@ use std::arch::x86_64::*;
 
 use super::double::Double;
 use crate::float::{ANCHOR, LOW_ANCHOR};
+use crate::exp2::{TABLE_F64, TO_EXPONENT_F64};
 
 #[derive(Clone, Copy)]
 pub(super) struct Avx512Double(__m512d);
@@ -50,6 +51,11 @@ impl Double for Avx512Double {
         Self(unsafe { _mm512_sub_pd(self.0, other.0) })
     }
     #[inline(always)]
+    unsafe fn mul(self, other: Self) -> Self {
+        // SAFETY: see splat.
+        Self(unsafe { _mm512_mul_pd(self.0, other.0) })
+    }
+    #[inline(always)]
     unsafe fn mul_add(self, factor: Self, term: Self) -> Self {
         // SAFETY: see splat.
         Self(unsafe { _mm512_fmadd_pd(self.0, factor.0, term.0) })
@@ -83,11 +89,15 @@ impl Double for Avx512Double {
         Self(unsafe { _mm512_maskz_mov_pd(first_lanes(count), self.0) })
     }
     #[inline(always)]
-    unsafe fn scale_by(self, shifted: Self) -> Self {
-        // SAFETY: see splat.
+    unsafe fn power(shifted: Self) -> Self {
+        // SAFETY: the table is as long as two vectors; see splat.
         unsafe {
-            let exponent = _mm512_slli_epi64::<52>(_mm512_castpd_si512(shifted.0));
-            Self(_mm512_castsi512_pd(_mm512_add_epi64(_mm512_castpd_si512(self.0), exponent)))
+            let table = TABLE_F64.0.as_ptr();
+            let (low, high) = (_mm512_load_si512(table.cast()), _mm512_load_si512(table.add(8).cast()));
+            let sixteenths = _mm512_castpd_si512(shifted.0);
+            let exponent = _mm512_slli_epi64::<TO_EXPONENT_F64>(sixteenths);
+            let found = _mm512_permutex2var_epi64(low, sixteenths, high);
+            Self(_mm512_castsi512_pd(_mm512_add_epi64(found, exponent)))
         }
     }
     #[inline(always)]

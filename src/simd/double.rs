@@ -1,13 +1,14 @@
 //! The float64 kernels along a row over explicit vectors, as `vector.rs` has them for float32.
 //!
 //! The compiler's form of the plain loops writes terms to memory and reads them back before it adds them, and
-//! loads the twelve coefficients again for each. Every operation is the one that the plain form names, on
+//! loads the coefficients again for each. Every operation is the one that the plain form names, on
 //! the same values, so the bits are the same. Parting a row at a label is left to the plain form: most
-//! labels have few before them (see [`crate::masses::masses_after_few`]).
+//! labels have few before them (see [`crate::masses::sums_after_few`]).
 #![allow(unsafe_code, reason = "vector loads and instructions of detected features")]
 
 use super::vector::Vector;
-use crate::float::{EXP2_F64, Float, ROUND_F64};
+use crate::exp2::{REST_F64, ROUND_F64};
+use crate::float::Float;
 use crate::sum::{LANES, Lanes, deepest};
 use crate::unit_sums::{RUN, in_halves};
 
@@ -29,6 +30,7 @@ pub(super) trait Double: Copy {
     unsafe fn store(self, to: *mut f64);
     unsafe fn add(self, other: Self) -> Self;
     unsafe fn sub(self, other: Self) -> Self;
+    unsafe fn mul(self, other: Self) -> Self;
     /// `self * factor + term`, fused.
     unsafe fn mul_add(self, factor: Self, term: Self) -> Self;
     /// `term - self * factor`, fused.
@@ -41,8 +43,8 @@ pub(super) trait Double: Copy {
     unsafe fn smaller_pattern(self, other: Self) -> Self;
     /// The first `count` lanes, and 0 in the others.
     unsafe fn keep(self, count: usize) -> Self;
-    /// The bits of `self` plus the bits of `shifted` moved to the exponent.
-    unsafe fn scale_by(self, shifted: Self) -> Self;
+    /// Two to the sixteenths that a sum with [`ROUND_F64`] has in its low bits.
+    unsafe fn power(shifted: Self) -> Self;
     unsafe fn no_sums() -> Self::Sums;
     /// Adds terms as [`Float::accumulate`] does.
     unsafe fn accumulate(self, sums: Self::Sums) -> Self::Sums;
@@ -75,12 +77,13 @@ unsafe fn exp2<D: Double>(depth: D, scale: D) -> D {
         let round = D::splat(ROUND_F64);
         let shifted = depth.neg_mul_add(scale, round);
         let f = depth.neg_mul_add(scale, round.sub(shifted));
-        let [first, rest @ ..] = EXP2_F64;
-        let mut p = D::splat(first);
+        let power = D::power(shifted);
+        let [highest, rest @ ..] = REST_F64;
+        let mut q = D::splat(highest);
         for c in rest {
-            p = p.mul_add(f, D::splat(c));
+            q = q.mul_add(f, D::splat(c));
         }
-        p.scale_by(shifted)
+        power.mul_add(f.mul(q), power)
     }
 }
 

@@ -7,7 +7,8 @@
 #![allow(unsafe_code, reason = "vector loads and instructions of detected features")]
 
 use super::double::Double;
-use crate::float::{EXP2_F32, Float, ROUND_F32};
+use crate::exp2::{REST_F32, ROUND_F32};
+use crate::float::Float;
 use crate::ranked_masses::FEW_TERMS;
 use crate::sum::{COARSE, DEEPEST_COARSE, LANES, deepest};
 use crate::unit_sums::{RUN, in_halves};
@@ -43,6 +44,7 @@ pub(super) trait Vector: Copy {
     unsafe fn store(self, to: *mut f32);
     unsafe fn add(self, other: Self) -> Self;
     unsafe fn sub(self, other: Self) -> Self;
+    unsafe fn mul(self, other: Self) -> Self;
     /// `self * factor + term`, fused.
     unsafe fn mul_add(self, factor: Self, term: Self) -> Self;
     /// `term - self * factor`, fused.
@@ -75,8 +77,8 @@ pub(super) trait Vector: Copy {
     unsafe fn swapped<const STEP: usize>(self) -> Self;
     /// The first lane.
     unsafe fn first(self) -> f32;
-    /// The bits of `self` plus the bits of `shifted` moved to the exponent.
-    unsafe fn scale_by(self, shifted: Self) -> Self;
+    /// Two to the sixteenths that a sum with [`ROUND_F32`] has in its low bits, in `unit`s, a power of two.
+    unsafe fn power(shifted: Self, unit: f32) -> Self;
     unsafe fn no_sums() -> Self::Sums;
     /// Adds terms, in units of `UNIT`, as [`Float::accumulate`] does.
     unsafe fn accumulate(self, sums: Self::Sums) -> Self::Sums;
@@ -134,12 +136,9 @@ pub(super) unsafe fn exp2<V: Vector>(depth: V, scale: V, unit: f32) -> V {
         let round = V::splat(ROUND_F32);
         let shifted = depth.neg_mul_add(scale, round);
         let f = depth.neg_mul_add(scale, round.sub(shifted));
-        let [first, rest @ ..] = EXP2_F32;
-        let mut p = V::splat(first * unit);
-        for c in rest {
-            p = p.mul_add(f, V::splat(c * unit));
-        }
-        p.scale_by(shifted)
+        let power = V::power(shifted, unit);
+        let [second, first] = REST_F32;
+        power.mul_add(f.mul(V::splat(second).mul_add(f, V::splat(first))), power)
     }
 }
 
