@@ -30,7 +30,7 @@ impl UnitSums {
 pub(crate) const MOST_SIDE_BY_SIDE: usize = 128;
 /// Terms that a lane adds in the computing type before it widens the sum: widening each would take a third
 /// of the time, and seven roundings of float32 are not more than the terms' own.
-pub(crate) const RUN: usize = 8;
+pub(crate) const RUN: usize = 16;
 
 /// The sums behind entropy, in a fixed order: label `i` belongs to lane `i % n` of 16 lanes, or of one where
 /// labels are few; a lane adds its terms in runs of eight, the runs in float64; and the lanes are added in

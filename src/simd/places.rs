@@ -48,15 +48,20 @@ pub(super) unsafe fn place_few<V: Vector>(
     unsafe {
         let (y, none) = (V::splat(row[label]), V::splat(f32::NEG_INFINITY));
         let (mut count, mut at_least, mut next) = (0, 0, none);
+        // Which vectors hold one cannot be foreseen, so in a row of few vectors nothing depends on it; of many vectors
+        // most hold none, and are passed over.
+        let is_long = whole > MOST_UNFORESEEN;
         macro_rules! take {
             ($z:expr) => {
                 let z = $z;
-                let (is_before, is_at_least) = (z.greater(y), z.greater_or_equal(y));
-                // Without a branch: which vectors hold one cannot be foreseen.
-                z.compress(is_before, before.as_mut_ptr().add(FEW_BEFORE.min(count)));
-                count += V::count(is_before) as usize;
-                at_least += V::count(is_at_least) as usize;
+                let is_at_least = z.greater_or_equal(y);
                 next = next.larger(V::select(is_at_least, none, z));
+                if !is_long || V::bits(is_at_least) != 0 {
+                    let is_before = z.greater(y);
+                    z.compress(is_before, before.as_mut_ptr().add(FEW_BEFORE.min(count)));
+                    count += V::count(is_before) as usize;
+                    at_least += V::count(is_at_least) as usize;
+                }
             };
         }
         for i in 0..whole {
@@ -74,6 +79,9 @@ pub(super) unsafe fn place_few<V: Vector>(
         Some((count, largest(next)))
     }
 }
+
+/// Vectors of a row of few.
+const MOST_UNFORESEEN: usize = 16;
 
 /// The largest lane.
 #[inline(always)]

@@ -146,12 +146,18 @@ pub(super) unsafe fn exp2<V: Vector>(depth: V, scale: V, unit: f32) -> V {
 /// less near. The processor foresees neither many rows read side by side nor the next row while it computes, and
 /// from memory to the nearest cache there are too few places for lines that are awaited.
 #[inline(always)]
-pub(super) fn fetch([next, later]: [&[f32]; 2], i: usize) {
-    if let Some(line) = next.get(i * LANES) {
-        super::fetch(std::ptr::from_ref(line).cast());
+pub(super) fn fetch(ahead: [&[f32]; 2], i: usize) {
+    fetch_value(ahead, i * LANES);
+}
+
+/// The same for the lines that values at `i` lie in.
+#[inline(always)]
+fn fetch_value([next, later]: [&[f32]; 2], i: usize) {
+    if let Some(value) = next.get(i) {
+        super::fetch(std::ptr::from_ref(value).cast());
     }
-    if let Some(line) = later.get(i * LANES) {
-        super::fetch_far(std::ptr::from_ref(line).cast());
+    if let Some(value) = later.get(i) {
+        super::fetch_far(std::ptr::from_ref(value).cast());
     }
 }
 
@@ -458,39 +464,36 @@ pub(super) unsafe fn unit_sums<V: Vector>(row: &[f32], shift: f32, ahead: [&[f32
         let bottom = V::splat(deepest(f32::LOG2_E));
         for part in 0..parts {
             let (mut e_sums, mut d_sums) = (V::no_wide(), V::no_wide());
-            let (runs, last) = row.as_chunks::<{ LANES * RUN }>();
-            for (r, run) in runs.iter().enumerate() {
+            for first in (0..row.len()).step_by(LANES * RUN) {
+                let end = row.len().min(first + LANES * RUN);
                 let (mut e_run, mut d_run) = (V::splat(0.0), V::splat(0.0));
-                for i in 0..RUN {
+                let mut start = first + part * V::LANES;
+                while start + V::LANES <= end {
                     if part == 0 {
-                        fetch(ahead, r * RUN + i);
+                        fetch(ahead, start / LANES);
                     }
-                    let d = depth(V::load(run.as_ptr().add(i * LANES + part * V::LANES)), shift, bottom);
+                    let d = depth(V::load(row.as_ptr().add(start)), shift, bottom);
                     let e = exp2(d, scale, 1.0);
+                    e_run = e_run.add(e);
+                    d_run = e.mul_add(d, d_run);
+                    start += LANES;
+                }
+                if part == 0 && end == row.len() {
+                    // Rows end anywhere in a line.
+                    fetch(ahead, start / LANES);
+                    fetch_value(ahead, row.len() - 1);
+                }
+                if start < end {
+                    let d = depth(V::load_part(row.as_ptr().add(start), end - start), shift, bottom);
+                    let e = exp2(d, scale, 1.0).keep(end - start);
                     e_run = e_run.add(e);
                     d_run = e.mul_add(d, d_run);
                 }
                 e_sums = e_run.widen(e_sums);
                 d_sums = d_run.widen(d_sums);
             }
-            let (mut e_run, mut d_run) = (V::splat(0.0), V::splat(0.0));
-            let mut start = part * V::LANES;
-            while start < last.len() {
-                if part == 0 {
-                    fetch(ahead, runs.len() * RUN + start / LANES);
-                }
-                let count = (last.len() - start).min(V::LANES);
-                let from = last.as_ptr().add(start);
-                let z = if count == V::LANES { V::load(from) } else { V::load_part(from, count) };
-                let d = depth(z, shift, bottom);
-                let e = exp2(d, scale, 1.0);
-                let e = if count == V::LANES { e } else { e.keep(count) };
-                e_run = e_run.add(e);
-                d_run = e.mul_add(d, d_run);
-                start += LANES;
-            }
-            V::store_wide(e_run.widen(e_sums), exponentials.as_mut_ptr().add(part * V::LANES));
-            V::store_wide(d_run.widen(d_sums), weighted.as_mut_ptr().add(part * V::LANES));
+            V::store_wide(e_sums, exponentials.as_mut_ptr().add(part * V::LANES));
+            V::store_wide(d_sums, weighted.as_mut_ptr().add(part * V::LANES));
         }
     }
     (in_halves(exponentials), in_halves(weighted))
