@@ -110,7 +110,7 @@ fn uncertainty_rows<F: Float, R: Rows<F>>(
         let group = rows.group(first, count, &mut scratch)?;
         let out = &mut out[first - start..][..count];
         if measure == Measure::Entropy {
-            let mut group = Group::new(group, count, rows.ahead(first + count), &mut columns);
+            let mut group = Group::new(&group, count, rows.ahead(first + count), &mut columns);
             group.scan(true, |i| rows.position(first + i), &mut scans)?;
             out.copy_from_slice(&scans.entropies()[..count]);
             continue;
@@ -257,7 +257,8 @@ fn label_scores_rows<F: Float, R: Rows<F>>(
     for (first, count) in groups(rows, range) {
         let label = checked_labels(rows, first, &labels[first..first + count])?;
         let ahead = rows.ahead(first + count);
-        let mut group = Group::new(rows.group(first, count, &mut scratch)?, count, ahead, &mut columns);
+        let lent = rows.group(first, count, &mut scratch)?;
+        let mut group = Group::new(&lent, count, ahead, &mut columns);
         let position = |i| rows.position(first + i);
         group_label_scores(
             &mut group,

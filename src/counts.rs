@@ -138,7 +138,8 @@ fn count_rows<F: Float, R: Rows<F>>(
     let (mut scratch, mut columns) = (RowBuffer::default(), Vec::new());
     for (first, count) in groups(rows, range) {
         let ahead = rows.ahead(first + count);
-        let mut group = Group::new(rows.group(first, count, &mut scratch)?, count, ahead, &mut columns);
+        let lent = rows.group(first, count, &mut scratch)?;
+        let mut group = Group::new(&lent, count, ahead, &mut columns);
         let views = Views::of(&mut group, candidates, randomness, first, |i| rows.position(first + i))?;
         // What lanes leave open of each cut, a bit for each row.
         open.clear();

@@ -42,13 +42,14 @@ fn of_narrow_sums(gap: f64, sums: &UnitSums) -> f64 {
     let narrow = if whole > -100.0 { whole } else { -100.0 };
     let others = p * power_of_two(narrow) as f32 * s;
     let quotient = (gap as f32).mul_add(s, w) / (1.0 + others);
-    // Two factors, so that H keeps its bits where E is subnormal.
+    // log1p(x) is x where the next term of its series is below the rounding, and then goes with what E is a factor of.
+    let is_small = others < SMALL;
+    let factor = if is_small { quotient + s } else { quotient };
+    let logarithm = if is_small { 0.0 } else { ln_1p_f32(others) };
+    // Two powers, so that H keeps its bits where E is subnormal.
     let half = whole.mul_add(0.5, ROUND) - ROUND;
-    let scaled = |x: f32| f64::from(p) * f64::from(x) * power_of_two(half) * power_of_two(whole - half);
-    // log1p(x) is x where the next term of its series is below the rounding.
-    let by_series = scaled(quotient + s);
-    let by_logarithm = scaled(quotient) + f64::from(ln_1p_f32(others));
-    if others < SMALL { by_series } else { by_logarithm }
+    let product = f64::from(p) * f64::from(factor) * power_of_two(half) * power_of_two(whole - half);
+    product + f64::from(logarithm)
 }
 
 /// 1.5 * 2^52: a sum with it is rounded to a whole number.
@@ -60,12 +61,11 @@ const SMALL: f32 = 1.0 / (1_u32 << 24) as f32;
 /// `2^f` for f in `[-1/2, 1/2]`.
 #[inline(always)]
 fn exp2_of_fraction(f: f32) -> f32 {
-    let [first, rest @ ..] = WHOLE_F32;
-    let mut p = first;
-    for c in rest {
-        p = p.mul_add(f, c);
-    }
-    p
+    let [c5, c4, c3, c2, c1, c0] = WHOLE_F32;
+    // In pairs, side by side: in one chain each multiply-add would wait for the last.
+    let square = f * f;
+    let high = c5.mul_add(f, c4).mul_add(square, c3.mul_add(f, c2));
+    high.mul_add(square, c1.mul_add(f, c0))
 }
 
 /// `2^n` for a whole number from -1022 on.
@@ -87,12 +87,10 @@ fn ln_1p_f32(x: f32) -> f32 {
     let k = u.to_bits().wrapping_sub(SQRT_HALF) >> 23;
     let m = f32::from_bits(u.to_bits().wrapping_sub(k << 23));
     let f = if k == 0 { x } else { m - 1.0 };
-    let [first, rest @ ..] = G;
-    let mut g = first;
-    for c in rest {
-        g = g.mul_add(f, c);
-    }
+    let [g6, g5, g4, g3, g2, g1, g0] = G;
     let square = f * f;
+    let high = g6.mul_add(square, g5.mul_add(f, g4)).mul_add(square, g3.mul_add(f, g2));
+    let g = high.mul_add(square, g1.mul_add(f, g0));
     let tail = square.mul_add(-0.5, square * f * g);
     (k as i32 as f32).mul_add(std::f32::consts::LN_2, f + tail)
 }

@@ -4,7 +4,7 @@ use std::fmt::Debug;
 use std::ops::{Add, Mul, Sub};
 
 use crate::exp2;
-use crate::rows::Column;
+use crate::rows::{Column, GROUP};
 
 mod sealed {
     pub trait Sealed {}
@@ -57,6 +57,8 @@ pub trait Float:
     fn as_f64(row: &[Self]) -> Option<&[f64]>;
     /// The row as float32, if that is the type.
     fn as_f32(row: &[Self]) -> Option<&[f32]>;
+    /// The same of the rows of a group.
+    fn group_as_f32<'a, 'b>(rows: &'b [&'a [Self]; GROUP]) -> Option<&'b [&'a [f32]; GROUP]>;
     /// The same of rows that are written.
     fn as_f32_mut(rows: &mut [Self]) -> Option<&mut [f32]>;
     /// The same of columns, a value for each row of a group.
@@ -164,6 +166,11 @@ impl Float for f32 {
     #[inline(always)]
     fn as_f64(_row: &[Self]) -> Option<&[f64]> {
         None
+    }
+
+    #[inline(always)]
+    fn group_as_f32<'a, 'b>(rows: &'b [&'a [Self]; GROUP]) -> Option<&'b [&'a [f32]; GROUP]> {
+        Some(rows)
     }
 
     #[inline(always)]
@@ -316,6 +323,11 @@ impl Float for f64 {
     #[inline(always)]
     fn as_f64(row: &[Self]) -> Option<&[f64]> {
         Some(row)
+    }
+
+    #[inline(always)]
+    fn group_as_f32<'a, 'b>(_rows: &'b [&'a [Self]; GROUP]) -> Option<&'b [&'a [f32]; GROUP]> {
+        None
     }
 
     #[inline(always)]

@@ -21,7 +21,7 @@ use crate::unit_sums::MOST_SIDE_BY_SIDE;
 /// Rows, and the same transposed when labels are few.
 #[derive(Debug)]
 pub(crate) struct Group<'a, F> {
-    pub(crate) rows: [&'a [F]; GROUP],
+    pub(crate) rows: &'a [&'a [F]; GROUP],
     pub(crate) count: usize,
     pub(crate) columns: &'a mut [Column<F>],
     /// What the next group will be read from, to be fetched meanwhile; may be empty.
@@ -36,6 +36,8 @@ pub(crate) struct Places<F> {
     pub(crate) logit: [F; GROUP],
     pub(crate) rank: [usize; GROUP],
     next: [F; GROUP],
+    /// How many labels rank before it, where that was counted across rows.
+    before_count: [u32; GROUP],
     /// The logits of the labels before it, where labels are many and these few; else it may be empty.
     before: Vec<[F; FEW_BEFORE]>,
     /// Whether another label may have a label's logit.
@@ -67,6 +69,7 @@ impl<F: Float> Default for Places<F> {
             logit: [F::ZERO; GROUP],
             rank: [1; GROUP],
             next: [F::NEG_INFINITY; GROUP],
+            before_count: [0; GROUP],
             before: Vec::new(),
             ties: true,
             by_row: false,
@@ -77,10 +80,9 @@ impl<F: Float> Default for Places<F> {
 
 impl<'a, F: Float> Group<'a, F> {
     /// Takes the rows; `columns` is working space for transposing them, which [`Group::scan`] does.
-    #[allow(clippy::large_types_passed_by_value, reason = "always inlined: nothing is passed")]
     #[inline(always)]
     pub(crate) fn new(
-        rows: [&'a [F]; GROUP],
+        rows: &'a [&'a [F]; GROUP],
         count: usize,
         ahead: &'a [F],
         columns: &'a mut Vec<Column<F>>,
@@ -136,10 +138,10 @@ impl<'a, F: Float> Group<'a, F> {
         }
         #[cfg(target_arch = "x86_64")]
         if let Some(columns) = F::columns_as_f32(self.columns)
-            && let Some(Some((before, next))) = x86_64::places_columns(columns, &narrowed(&places.logit))
+            && let (Some(logit), Some(next)) = (lanes(&places.logit), lanes_mut(&mut places.next))
+            && let Some(true) = x86_64::places_columns(columns, logit, &mut places.before_count, next)
         {
-            places.rank = each_lane!([1; GROUP], |i| 1 + before[i] as usize);
-            places.next = widened(&next);
+            places.rank = each_lane!([1; GROUP], |i| 1 + places.before_count[i] as usize);
             places.ties = false;
             return;
         }
@@ -172,6 +174,7 @@ impl<'a, F: Float> Group<'a, F> {
             logit: scans.max,
             rank: [1; GROUP],
             next: scans.second,
+            before_count: [0; GROUP],
             before: Vec::new(),
             ties,
             by_row: true,
@@ -210,9 +213,13 @@ impl<'a, F: Float> Group<'a, F> {
             lanes.distance[i] = max.to_f64() - y.to_f64();
             lanes.shift_distance[i] = max.to_f64() - shift[i].to_f64();
             lanes.lead[i] = y.to_f64() - shift[i].to_f64();
-            let depths = Depths::new(sharpness.scale[i]);
-            lanes.own[i] = depths.term_in_lanes(y, max).to_f64();
-            lanes.at_shift[i] = depths.term_in_lanes(shift[i], max).to_f64();
+        }
+        // In loops of their own, of whole vectors of the computing type.
+        let depths = each_lane!([Depths::new(F::LOG2_E); GROUP], |i| Depths::new(sharpness.scale[i]));
+        let own = each_lane!([F::ZERO; GROUP], |i| depths[i].term_in_lanes(places.logit[i], scans.max[i]));
+        let at_shift = each_lane!([F::ZERO; GROUP], |i| depths[i].term_in_lanes(shift[i], scans.max[i]));
+        for i in 0..GROUP {
+            (lanes.own[i], lanes.at_shift[i]) = (own[i].to_f64(), at_shift[i].to_f64());
         }
     }
 
@@ -277,10 +284,14 @@ impl<'a, F: Float> Group<'a, F> {
     fn sums_but_one(&self, places: &Places<F>, shift: &[F; GROUP], scale: &[F; GROUP]) -> Lanes<GROUP> {
         #[cfg(target_arch = "x86_64")]
         if let Some(columns) = F::columns_as_f32(self.columns)
-            && let Some(sums) =
-                x86_64::sum_columns(columns, &narrowed(&places.logit), &narrowed(shift), &narrowed(scale))
+            && let (Some(logit), Some(shift), Some(scale)) =
+                (lanes(&places.logit), lanes(shift), lanes(scale))
         {
-            return Lanes { high: each_lane!([0; GROUP], |i| sums[i] << COARSE_BITS), low: [0; GROUP] };
+            let mut sums = Lanes::EMPTY;
+            if x86_64::sum_columns(columns, logit, shift, scale, &mut sums.high).is_some() {
+                sums.high = each_lane!([0; GROUP], |i| sums.high[i] << COARSE_BITS);
+                return sums;
+            }
         }
         let depths = each_lane!([Depths::new(F::LOG2_E); GROUP], |i| Depths::new(scale[i]));
         let mut all = self.sum(shift, &depths);
@@ -304,13 +315,14 @@ impl<'a, F: Float> Group<'a, F> {
         #[cfg(target_arch = "x86_64")]
         if let Some(columns) = F::columns_as_f32(self.columns)
             && !places.ties
+            && let (Some(logit), Some(max)) = (lanes(&places.logit), lanes(&scans.max))
+            && let (Some(shift), Some(scale)) = (lanes(shift), lanes(scale))
         {
-            let (logit, shift, scale) = (narrowed(&places.logit), narrowed(shift), narrowed(scale));
-            let sums = x86_64::split_columns(columns, &logit, &narrowed(&scans.max), &shift, &scale);
-            if let Some((above_words, rest_words)) = sums {
+            let (mut upper, mut lower) = ([0; GROUP], [0; GROUP]);
+            if x86_64::split_columns(columns, logit, max, shift, scale, &mut upper, &mut lower).is_some() {
                 for i in 0..GROUP {
-                    above[i] = above_words[i] as f64 / f64::from(COARSE);
-                    rest[i] = rest_words[i] as f64 / f64::from(COARSE);
+                    above[i] = upper[i] as f64 / f64::from(COARSE);
+                    rest[i] = lower[i] as f64 / f64::from(COARSE);
                 }
                 return (above, rest);
             }
@@ -369,18 +381,18 @@ impl<'a, F: Float> Group<'a, F> {
     }
 }
 
-/// Values that are float32 already, as such.
+/// Lanes of float32 as such.
 #[inline(always)]
 #[cfg(target_arch = "x86_64")]
-pub(crate) fn narrowed<F: Float>(values: &[F; GROUP]) -> [f32; GROUP] {
-    each_lane!([0.0; GROUP], |i| values[i].to_f64() as f32)
+fn lanes<F: Float>(values: &[F; GROUP]) -> Option<&[f32; GROUP]> {
+    F::as_f32(values)?.try_into().ok()
 }
 
-/// The other way.
+/// The same of lanes that are written.
 #[inline(always)]
 #[cfg(target_arch = "x86_64")]
-pub(crate) fn widened<F: Float>(values: &[f32; GROUP]) -> [F; GROUP] {
-    each_lane!([F::ZERO; GROUP], |i| F::from_f32(values[i]))
+pub(crate) fn lanes_mut<F: Float>(values: &mut [F; GROUP]) -> Option<&mut [f32; GROUP]> {
+    F::as_f32_mut(values)?.try_into().ok()
 }
 
 /// The difference of two sums of words.
@@ -413,7 +425,7 @@ mod tests {
         let k = data[0].len();
         let rows: [&[F]; GROUP] = std::array::from_fn(|i| data[i % data.len()].as_slice());
         let mut columns = Vec::new();
-        let mut group = Group::new(rows, data.len(), &[], &mut columns);
+        let mut group = Group::new(&rows, data.len(), &[], &mut columns);
         assert_eq!(group.is_transposed(), k <= MOST_SIDE_BY_SIDE);
         let mut scans = Scans::EMPTY;
         group.scan(true, |i| i, &mut scans).unwrap();
@@ -512,7 +524,7 @@ mod tests {
             for (bad, expected) in [(nan, "column 2"), (none, "row 107")] {
                 let rows: [&[f64]; GROUP] =
                     std::array::from_fn(|i| if i == 7 { &bad } else { &good }.as_slice());
-                let mut group = Group::new(rows, 9, &[], &mut columns);
+                let mut group = Group::new(&rows, 9, &[], &mut columns);
                 let mut scans = Scans::EMPTY;
                 let error = group.scan(true, |i| 100 + i, &mut scans).unwrap_err();
                 assert!(error.to_string().contains(expected), "{error}");

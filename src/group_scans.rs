@@ -5,6 +5,8 @@ use crate::entropy::entropy_of_sums;
 use crate::error::Error;
 use crate::float::Float;
 use crate::group::Group;
+#[cfg(target_arch = "x86_64")]
+use crate::group::lanes_mut;
 use crate::row::{Scan, check_row};
 use crate::rows::GROUP;
 #[cfg(target_arch = "x86_64")]
@@ -111,18 +113,14 @@ impl<F: Float> Group<'_, F> {
     #[inline(always)]
     fn read_columns(&mut self, with_entropy: bool, scans: &mut Scans<F>) -> bool {
         #[cfg(target_arch = "x86_64")]
-        if let Some(columns) = F::columns_as_f32_mut(self.columns)
-            && let (Some(max), Some(second)) = (lanes(&mut scans.max), lanes(&mut scans.second))
+        if let (Some(rows), Some(columns)) = (F::group_as_f32(self.rows), F::columns_as_f32_mut(self.columns))
+            && let (Some(max), Some(second)) = (lanes_mut(&mut scans.max), lanes_mut(&mut scans.second))
         {
-            let mut rows: [&[f32]; GROUP] = [&[]; GROUP];
-            for i in 0..GROUP {
-                rows[i] = F::as_f32(self.rows[i]).unwrap_or_default();
-            }
             let ahead = F::as_f32(self.ahead).unwrap_or_default();
             let ahead: [&[f32]; 2] = ahead.split_at(ahead.len().min(GROUP * columns.len())).into();
             let Scans { bits, exponentials, weighted, .. } = scans;
             let mut found = Found { max, second, bits, exponentials, weighted };
-            if let Some(poisoned) = x86_64::read_columns(&rows, columns, with_entropy, ahead, &mut found) {
+            if let Some(poisoned) = x86_64::read_columns(rows, columns, with_entropy, ahead, &mut found) {
                 return poisoned;
             }
         }
@@ -170,11 +168,4 @@ impl<F: Float> Group<'_, F> {
             }
         }
     }
-}
-
-/// Lanes of float32 as such.
-#[inline(always)]
-#[cfg(target_arch = "x86_64")]
-fn lanes<F: Float>(values: &mut [F; GROUP]) -> Option<&mut [f32; GROUP]> {
-    F::as_f32_mut(values)?.try_into().ok()
 }

@@ -356,7 +356,7 @@ mod tests {
         let candidates = Candidates::new(&list);
         let randomness = Randomness { uniforms: Uniforms::Each(u), ..Randomness::default() };
         let mut columns = Vec::new();
-        let mut group = Group::new(rows, data.len(), &[], &mut columns);
+        let mut group = Group::new(&rows, data.len(), &[], &mut columns);
         let views = Views::of(&mut group, &candidates, &randomness, 0, |i| i).unwrap();
         let scale = views.sharpness(scoring).scale;
         let lanes =

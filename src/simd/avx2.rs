@@ -7,8 +7,8 @@ use std::arch::x86_64::*;
 use super::avx2_double::Avx2Double;
 use super::vector::{QUANTA, UPPER_BITS, Vector};
 use super::x86_64::total;
-use crate::float::ANCHOR;
 use crate::exp2::{TABLE_F32, TO_EXPONENT_F32};
+use crate::float::ANCHOR;
 
 #[derive(Clone, Copy)]
 pub(super) struct Avx2(__m256);

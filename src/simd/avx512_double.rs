@@ -5,8 +5,8 @@
 use std::arch::x86_64::*;
 
 use super::double::Double;
-use crate::float::{ANCHOR, LOW_ANCHOR};
 use crate::exp2::{TABLE_F64, TO_EXPONENT_F64};
+use crate::float::{ANCHOR, LOW_ANCHOR};
 
 #[derive(Clone, Copy)]
 pub(super) struct Avx512Double(__m512d);

@@ -14,9 +14,6 @@ use crate::unit_sums::RUN;
 /// One number for each row.
 pub(crate) type Each<T> = [T; GROUP];
 
-/// Sums for the label of each row: over those that rank before it, and over those after it.
-pub(crate) type Split = (Each<u64>, Each<u64>);
-
 /// Columns in runs of which a 32-bit lane holds the sum. Written twice, so that loops over whole runs have a length
 /// that the compiler knows: they take a quarter less time.
 macro_rules! for_each_run {
@@ -201,8 +198,8 @@ pub(super) unsafe fn write_rows<V: Vector>(
     }
 }
 
-/// How many labels rank before each row's label, and the largest logit of the others; `None` when another
-/// label has the same logit, which the plain form settles.
+/// How many labels rank before each row's label, and the largest logit of the others. Whether that holds: not when
+/// another label has the same logit, which the plain form settles.
 ///
 /// # Safety
 /// The instruction set of V must be available.
@@ -210,8 +207,10 @@ pub(super) unsafe fn write_rows<V: Vector>(
 pub(super) unsafe fn places<V: Vector>(
     columns: &[Column<f32>],
     logit: &Each<f32>,
-) -> Option<(Each<u32>, Each<f32>)> {
-    let (mut before, mut next, mut not_after) = ([0; GROUP], [0.0; GROUP], [0; GROUP]);
+    before: &mut Each<u32>,
+    next: &mut Each<f32>,
+) -> bool {
+    let mut not_after = [0; GROUP];
     for lane in (0..GROUP).step_by(V::LANES) {
         // SAFETY: as in `read`.
         unsafe {
@@ -234,7 +233,7 @@ pub(super) unsafe fn places<V: Vector>(
     for i in 0..GROUP {
         ties |= not_after[i] - before[i] - 1;
     }
-    (ties == 0).then_some((before, next))
+    ties == 0
 }
 
 /// [`crate::sum::split_lower`] and `split_higher` of each row together, in coarse quanta, without the label itself.
@@ -249,8 +248,9 @@ pub(super) unsafe fn split_terms<V: Vector>(
     max: &Each<f32>,
     shift: &Each<f32>,
     scale: &Each<f32>,
-) -> Split {
-    let (mut upper, mut lower) = ([0; GROUP], [0; GROUP]);
+    upper: &mut Each<u64>,
+    lower: &mut Each<u64>,
+) {
     for lane in (0..GROUP).step_by(V::LANES) {
         // SAFETY: as in `read`.
         unsafe {
@@ -280,7 +280,6 @@ pub(super) unsafe fn split_terms<V: Vector>(
             }
         }
     }
-    (upper, lower)
 }
 
 /// [`crate::sum::sum_terms`] of each row without its label, in coarse quanta.
@@ -293,8 +292,8 @@ pub(super) unsafe fn sum_terms<V: Vector>(
     logit: &Each<f32>,
     shift: &Each<f32>,
     scale: &Each<f32>,
-) -> Each<u64> {
-    let mut sums = [0; GROUP];
+    sums: &mut Each<u64>,
+) {
     for lane in (0..GROUP).step_by(V::LANES) {
         // SAFETY: as in `read`.
         unsafe {
@@ -315,7 +314,6 @@ pub(super) unsafe fn sum_terms<V: Vector>(
             }
         }
     }
-    sums
 }
 
 /// The shifts and scales of the rows in a vector's lanes.

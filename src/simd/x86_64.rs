@@ -4,7 +4,7 @@
 use super::avx2::Avx2;
 use super::avx512::Avx512;
 pub(crate) use super::columns::Found;
-use super::columns::{self, Each, Split};
+use super::columns::{self, Each};
 use super::{Level, double, level, nucleus, places, scan, vector};
 use crate::nucleus::{Candidates, Wanted};
 use crate::place::FEW_BEFORE;
@@ -136,16 +136,17 @@ dispatched! {
     fn write_rows(columns: &[Column<f32>], first: usize, n_labels: usize, rows: &mut [f32]) -> () = columns::write_rows;
 }
 dispatched! {
-    /// [`crate::place::place`] across rows: labels before, and the next logit; `None` inside where logits tie.
-    fn places_columns(columns: &[Column<f32>], logit: &Each<f32>) -> Option<(Each<u32>, Each<f32>)> = columns::places;
+    /// [`crate::place::place`] across rows: labels before, and the next logit; false inside where logits tie.
+    fn places_columns(columns: &[Column<f32>], logit: &Each<f32>, before: &mut Each<u32>, next: &mut Each<f32>) -> bool = columns::places;
 }
 dispatched! {
     /// Sums before and after each row's label, which ties with no other.
-    fn split_columns(columns: &[Column<f32>], logit: &Each<f32>, max: &Each<f32>, shift: &Each<f32>, scale: &Each<f32>) -> Split = columns::split_terms;
+    #[allow(clippy::too_many_arguments, reason = "a kernel: everything it reads and writes, named")]
+    fn split_columns(columns: &[Column<f32>], logit: &Each<f32>, max: &Each<f32>, shift: &Each<f32>, scale: &Each<f32>, upper: &mut Each<u64>, lower: &mut Each<u64>) -> () = columns::split_terms;
 }
 dispatched! {
     /// Sums over all labels but each row's own.
-    fn sum_columns(columns: &[Column<f32>], logit: &Each<f32>, shift: &Each<f32>, scale: &Each<f32>) -> Each<u64> = columns::sum_terms;
+    fn sum_columns(columns: &[Column<f32>], logit: &Each<f32>, shift: &Each<f32>, scale: &Each<f32>, sums: &mut Each<u64>) -> () = columns::sum_terms;
 }
 
 #[cfg(test)]
@@ -304,9 +305,13 @@ mod tests {
                         weighted: &mut weighted,
                     };
                     let poisoned = columns::read::<V>(&rows, &mut columns, true, [&data, &data], &mut found);
-                    let places = columns::places::<V>(&columns, &logit);
-                    let others = columns::sum_terms::<V>(&columns, &logit, &max, &[scale; GROUP]);
-                    let split = columns::split_terms::<V>(&columns, &logit, &max, &second, &[scale; GROUP]);
+                    let (mut before, mut next) = ([0; GROUP], [0.0; GROUP]);
+                    let are_placed = columns::places::<V>(&columns, &logit, &mut before, &mut next);
+                    let (mut others, mut split) = ([0; GROUP], ([0; GROUP], [0; GROUP]));
+                    let scales = [scale; GROUP];
+                    columns::sum_terms::<V>(&columns, &logit, &max, &scales, &mut others);
+                    let (upper, lower) = (&mut split.0, &mut split.1);
+                    columns::split_terms::<V>(&columns, &logit, &max, &second, &scales, upper, lower);
                     let mut any_poison = false;
                     for count in [1, 17, GROUP] {
                         let (mut back, half) = (vec![0.0; count * k], k / 2);
@@ -323,7 +328,7 @@ mod tests {
                         let own = |shift| sum::quanta(logit[i], shift, scale, Grain::Coarse);
                         let all: i128 = row.iter().map(|&z| sum::quanta(z, max[i], scale, Grain::Coarse)).sum();
                         assert_eq!(i128::from(others[i]) << COARSE_BITS, all - own(max[i]));
-                        if let Some((before, next)) = places {
+                        if are_placed {
                             let place = crate::place::place(row, label[i]);
                             assert_eq!((1 + before[i] as usize, next[i]), (place.rank, place.next));
                             let (upper, lower) = sum::split_terms::<false, f32>(
