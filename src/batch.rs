@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::float::Float;
 use crate::group::Group;
 use crate::group_scans::Scans;
-use crate::kernel::{Candidates, LabelWorkspace, View, Workspace, group_label_scores};
+use crate::kernel::{Candidates, GroupRequest, LabelWorkspace, View, Workspace, group_label_scores};
 use crate::place::place;
 use crate::pvalue::{p_value, smoothed_p_value};
 use crate::row::{Scan, gini, margin};
@@ -259,20 +259,9 @@ fn label_scores_rows<F: Float, R: Rows<F>>(
         let ahead = rows.ahead(first + count);
         let lent = rows.group(first, count, &mut scratch)?;
         let mut group = Group::new(&lent, count, ahead, &mut columns);
-        let position = |i| rows.position(first + i);
-        group_label_scores(
-            &mut group,
-            first,
-            position,
-            label,
-            candidates,
-            *scale,
-            randomness,
-            &mut workspace,
-            |c, scores| {
-                out[c][first - start..][..scores.len()].copy_from_slice(scores);
-            },
-        )?;
+        group.scan(candidates.entropy, |i| rows.position(first + i), &mut workspace.scans)?;
+        let request = GroupRequest { first, label, candidates, scale: *scale, randomness };
+        group_label_scores(&group, &request, &mut workspace, out, first - start)?;
     }
     Ok(())
 }

@@ -9,6 +9,7 @@ use crate::group::Group;
 use crate::group::lanes_mut;
 use crate::row::{Scan, check_row};
 use crate::rows::GROUP;
+use crate::simd::instances;
 #[cfg(target_arch = "x86_64")]
 use crate::simd::x86_64::{self, Found};
 use crate::sum::{Depths, each_lane};
@@ -89,7 +90,7 @@ impl<F: Float> Group<'_, F> {
             }
             return Ok(());
         }
-        if self.read_columns(with_entropy, scans) {
+        if read_columns(self, with_entropy, scans) {
             for i in 0..self.count {
                 check_row(self.rows[i], position(i))?;
                 if scans.max[i] == F::NEG_INFINITY {
@@ -109,7 +110,6 @@ impl<F: Float> Group<'_, F> {
         self.ahead.get((i - self.count) * self.rows[0].len()..).unwrap_or_default()
     }
 
-    /// Fills the columns and the scans, and says whether any value is not finite.
     #[inline(always)]
     fn read_columns(&mut self, with_entropy: bool, scans: &mut Scans<F>) -> bool {
         #[cfg(target_arch = "x86_64")]
@@ -168,4 +168,9 @@ impl<F: Float> Group<'_, F> {
             }
         }
     }
+}
+
+instances! {
+    /// Fills the columns and the scans, and says whether any value is not finite.
+    fn read_columns<F: Float>(group: &mut Group<'_, F>, with_entropy: bool, scans: &mut Scans<F>) -> bool = Group::read_columns;
 }

@@ -15,6 +15,7 @@ use crate::row::{Scan, entropy};
 use crate::rows::GROUP;
 use crate::score::{MassLanes, Masses, limit_score, score};
 use crate::scoring::{Reweight, Scale, Score, Scoring};
+use crate::simd::instances;
 use crate::sum::{Grain, each_lane};
 use crate::uniform::Randomness;
 
@@ -24,7 +25,7 @@ pub(crate) struct Candidates<'a> {
     list: &'a [Scoring],
     /// The candidates' indices, those that share their sums side by side.
     pub(crate) order: Vec<usize>,
-    entropy: bool,
+    pub(crate) entropy: bool,
     census: bool,
 }
 
@@ -67,24 +68,35 @@ fn sums_key(candidate: &Scoring) -> SumsKey {
     (gamma, power, temperature.to_bits(), is_of_top(score), sums_of(score))
 }
 
-/// Scores of the labels of a group of rows, given to `each` candidate by candidate.
-/// `first` is the group's first row, by which U is found; `position` names a row of the group.
-#[allow(clippy::too_many_arguments, reason = "a kernel: everything it reads, named")]
+/// What [`group_label_scores`] needs beside the group: the group's first row, by which U is found, the labels of its
+/// rows, and what is asked for.
+#[derive(Debug)]
+pub(crate) struct GroupRequest<'a> {
+    pub(crate) first: usize,
+    pub(crate) label: [usize; GROUP],
+    pub(crate) candidates: &'a Candidates<'a>,
+    pub(crate) scale: Scale,
+    pub(crate) randomness: &'a Randomness<'a>,
+}
+
+instances! {
+    /// Scores of the labels of a group of rows that were scanned into the workspace. `out` has a run of rows for each
+    /// candidate, of which the group's begin at `at`. A function by itself, whatever the rows come from: there are
+    /// many sources, and it is long.
+    pub(crate) fn group_label_scores<F: Float>(group: &Group<'_, F>, request: &GroupRequest<'_>, workspace: &mut LabelWorkspace<F>, out: &mut [&mut [f64]], at: usize) -> Result<(), Error> = label_scores_of_group::<F>;
+}
+
 #[inline(always)]
-pub(crate) fn group_label_scores<F: Float>(
-    group: &mut Group<'_, F>,
-    first: usize,
-    position: impl Fn(usize) -> usize,
-    label: [usize; GROUP],
-    candidates: &Candidates<'_>,
-    scale: Scale,
-    randomness: &Randomness<'_>,
+fn label_scores_of_group<F: Float>(
+    group: &Group<'_, F>,
+    request: &GroupRequest<'_>,
     workspace: &mut LabelWorkspace<F>,
-    mut each: impl FnMut(usize, &[f64]),
+    out: &mut [&mut [f64]],
+    at: usize,
 ) -> Result<(), Error> {
+    let GroupRequest { first, label, candidates, scale, randomness } = *request;
     let n_labels = group.rows[0].len();
     let LabelWorkspace { scans, places, masses } = workspace;
-    group.scan(candidates.entropy, position, scans)?;
     let entropies = if candidates.entropy { scans.entropies() } else { [0.0; GROUP] };
     group.places(scans, label, places);
     let u = randomness.score_uniforms(first, group.count, &scans.words())?;
@@ -107,23 +119,18 @@ pub(crate) fn group_label_scores<F: Float>(
             let key = sums_key(candidate);
             if shared != Some(key) {
                 let sharpness = SharpnessLanes::new(&weight, temperature, grain);
-                if is_of_top(name) {
-                    let places = group.top_places(scans);
-                    group.masses(Sums::Split, scans, &places, &sharpness, masses);
-                } else {
-                    group.masses(sums_of(name), scans, places, &sharpness, masses);
-                }
+                let of_top = is_of_top(name).then(|| group.top_places(scans));
+                let places = of_top.as_ref().unwrap_or(places);
+                group.masses(sums_of(name), scans, places, &sharpness, masses);
                 shared = Some(key);
             }
             score(name, scale, n_labels, masses, &places.rank, &u)
         };
         // A label that cannot occur has no finite score.
-        each(
-            c,
-            &each_lane!([0.0; GROUP], |i| {
-                if places.logit[i] == F::NEG_INFINITY { f64::INFINITY } else { scores[i] }
-            })[..group.count],
-        );
+        let scores = each_lane!([0.0; GROUP], |i| {
+            if places.logit[i] == F::NEG_INFINITY { f64::INFINITY } else { scores[i] }
+        });
+        out[c][at..][..group.count].copy_from_slice(&scores[..group.count]);
     }
     Ok(())
 }
@@ -131,7 +138,7 @@ pub(crate) fn group_label_scores<F: Float>(
 /// What [`group_label_scores`] fills for one group after another.
 #[derive(Debug)]
 pub(crate) struct LabelWorkspace<F> {
-    scans: Scans<F>,
+    pub(crate) scans: Scans<F>,
     places: Places<F>,
     masses: MassLanes<GROUP>,
 }
@@ -310,11 +317,11 @@ impl<F: Float> Views<F> {
         first: usize,
         position: impl Fn(usize) -> usize,
     ) -> Result<Self, Error> {
-        let mut scans = Scans::EMPTY;
-        group.scan(candidates.entropy, position, &mut scans)?;
-        let entropies = if candidates.entropy { scans.entropies() } else { [0.0; GROUP] };
-        let u = randomness.score_uniforms(first, group.count, &scans.words())?;
-        Ok(Self { scans, entropies, u, grain: Grain::of::<F>(group.rows[0].len()) })
+        let grain = Grain::of::<F>(group.rows[0].len());
+        let mut views = Self { scans: Scans::EMPTY, entropies: [0.0; GROUP], u: [0.0; GROUP], grain };
+        group.scan(candidates.entropy, position, &mut views.scans)?;
+        complete_views(&mut views, candidates.entropy, randomness, first, group.count)?;
+        Ok(views)
     }
 
     /// [`View::sharpness`] of each row.
@@ -335,6 +342,26 @@ impl<F: Float> Views<F> {
             census: candidates.census.then(|| Census::of(row, &scan)),
         }
     }
+}
+
+instances! {
+    /// Takes the entropies and U of rows that were scanned.
+    fn complete_views<F: Float>(views: &mut Views<F>, with_entropy: bool, randomness: &Randomness<'_>, first: usize, count: usize) -> Result<(), Error> = complete::<F>;
+}
+
+#[inline(always)]
+fn complete<F: Float>(
+    views: &mut Views<F>,
+    with_entropy: bool,
+    randomness: &Randomness<'_>,
+    first: usize,
+    count: usize,
+) -> Result<(), Error> {
+    if with_entropy {
+        views.entropies = views.scans.entropies();
+    }
+    views.u = randomness.score_uniforms(first, count, &views.scans.words())?;
+    Ok(())
 }
 
 /// Buffers that rows of one thread share.

@@ -21,7 +21,7 @@ use pyo3::prelude::*;
 use crate::error::Error;
 use crate::float::Float;
 use crate::rows::{Column, GROUP, MOST_LABELS, RowBuffer, Rows, lend, log_probabilities, write_rows};
-use crate::simd::fetch_far;
+use crate::simd::{fetch_far, instances};
 use crate::sum::each_lane;
 
 /// Rows of which a column-major array is read at a time: four lines of float32 of each column, not two, take two thirds of
@@ -183,6 +183,19 @@ impl Table {
         as_needed.then(|| unsafe { std::slice::from_raw_parts(address, self.n_labels) })
     }
 
+    /// Rows where they lie, if they follow each other without gaps.
+    #[inline(always)]
+    fn contiguous<T: Float>(&self, first: usize, count: usize) -> Option<&[T]> {
+        let side_by_side = self.row_stride == (self.n_labels * size_of::<T>()) as isize;
+        if self.selection.is_some() || count == 0 || !side_by_side {
+            return None;
+        }
+        self.address(first + count - 1); // inside the array
+        // SAFETY: `count` rows from `first` on, one after the other without gaps, each as the one lent.
+        self.lent(first)
+            .map(|row: &[T]| unsafe { std::slice::from_raw_parts(row.as_ptr(), count * self.n_labels) })
+    }
+
     /// Reads rows of N-byte elements through `convert`, which gets bytes in the machine's order. The
     /// inner loop runs along the shorter stride: a column-major array is read a cache line at a time.
     #[inline(always)]
@@ -299,7 +312,7 @@ impl Table {
     }
 
     #[inline(always)]
-    fn convert<F: Float>(&self, rows: &[usize], target: &mut [F]) {
+    fn convert_rows<F: Float>(&self, rows: &[usize], target: &mut [F]) {
         match self.element {
             Element::F16 => self.read(rows, target, |b| F::from_f32(widen(u16::from_ne_bytes(b)))),
             Element::Bf16 => {
@@ -319,6 +332,11 @@ impl Table {
             Element::U64 => self.read(rows, target, |b| F::from_f64(u64::from_ne_bytes(b) as f64)),
         }
     }
+}
+
+instances! {
+    /// Converts rows. A function by itself: it has a loop for every dtype and layout, and many kernels ask for rows.
+    fn convert<F: Float>(table: &Table, rows: &[usize], target: &mut [F]) = Table::convert_rows::<F>;
 }
 
 /// float16 to float32 without branches, so that loops over it turn into vector code; the conversion of
@@ -348,6 +366,9 @@ impl<F: Float> Rows<F> for Table {
         count: usize,
         scratch: &'a mut RowBuffer<F>,
     ) -> Result<[&'a [F]; GROUP], Error> {
+        if let Some(rows) = self.contiguous(first, count) {
+            return Ok(lend(rows, self.n_labels));
+        }
         if let Some(head) = self.lent(self.source_row(first)) {
             let mut group = [head; GROUP];
             let mut all = true;
@@ -376,7 +397,7 @@ impl<F: Float> Rows<F> for Table {
             }
             let positions = &positions[..end - first];
             let target = scratch.hold(first..end, self.n_labels);
-            self.convert(positions, target);
+            convert(self, positions, target);
             if self.probabilities {
                 for (row, &position) in target.chunks_exact_mut(self.n_labels).zip(positions) {
                     log_probabilities(row, position)?;
@@ -388,15 +409,8 @@ impl<F: Float> Rows<F> for Table {
 
     #[inline(always)]
     fn ahead(&self, first: usize) -> &[F] {
-        let side_by_side = self.row_stride == (self.n_labels * size_of::<F>()) as isize;
-        if self.selection.is_some() || first >= self.n_rows || !side_by_side {
-            return &[];
-        }
-        let rows = GROUP.min(self.n_rows - first);
-        self.lent(first).map_or(&[], |row: &[F]| {
-            // SAFETY: `rows` rows from `first` on, one after the other without gaps, each as the one lent.
-            unsafe { std::slice::from_raw_parts(row.as_ptr(), rows * self.n_labels) }
-        })
+        let rows = (2 * GROUP).min(self.n_rows.saturating_sub(first));
+        self.contiguous(first, rows).unwrap_or_default()
     }
 
     fn position(&self, index: usize) -> usize {
