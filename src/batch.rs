@@ -260,7 +260,7 @@ fn label_scores_rows<F: Float, R: Rows<F>>(
         let lent = rows.group(first, count, &mut scratch)?;
         let mut group = Group::new(&lent, count, ahead, &mut columns);
         group.scan(candidates.entropy, |i| rows.position(first + i), &mut workspace.scans)?;
-        let request = GroupRequest { first, label, candidates, scale: *scale, randomness };
+        let request = GroupRequest { first, label: &label, candidates, scale: *scale, randomness };
         group_label_scores(&group, &request, &mut workspace, out, first - start)?;
     }
     Ok(())

@@ -111,11 +111,11 @@ impl<'a, F: Float> Group<'a, F> {
 
     /// [`crate::place::place`] of each row's label. What `places` holds of other rows is written over, or not looked at.
     #[inline(always)]
-    pub(crate) fn places(&self, scans: &Scans<F>, label: [usize; GROUP], places: &mut Places<F>) {
+    pub(crate) fn places(&self, scans: &Scans<F>, label: &[usize; GROUP], places: &mut Places<F>) {
         for i in 0..GROUP {
             places.logit[i] = self.rows[i][label[i]];
         }
-        (places.label, places.ties) = (label, true);
+        (places.label, places.ties) = (*label, true);
         // Most labels are alone at the top in most data, and nothing is to be counted then.
         let mut others = 0_u32;
         for i in 0..GROUP {
@@ -362,7 +362,7 @@ impl<'a, F: Float> Group<'a, F> {
         shift: &[F; GROUP],
         depths: &[Depths<F>; GROUP],
     ) -> (Lanes<GROUP>, Lanes<GROUP>) {
-        let (grain, label) = (self.grain(), narrow(places.label));
+        let (grain, label) = (self.grain(), narrow(&places.label));
         let (mut upper, mut all) = (Lanes::EMPTY, Lanes::EMPTY);
         for (k, column) in self.columns.iter().enumerate() {
             let (mut terms, mut above) = ([F::ZERO; GROUP], [false; GROUP]);
@@ -408,7 +408,7 @@ fn is_before<F: Float>(z: F, y: F, k: u32, label: u32) -> bool {
 }
 
 #[inline(always)]
-fn narrow(label: [usize; GROUP]) -> [u32; GROUP] {
+fn narrow(label: &[usize; GROUP]) -> [u32; GROUP] {
     each_lane!([0; GROUP], |i| label[i] as u32)
 }
 
@@ -435,7 +435,7 @@ mod tests {
             if rows[i][wanted] > F::NEG_INFINITY { wanted } else { k - 1 }
         });
         let mut places = Places::default();
-        group.places(&scans, label, &mut places);
+        group.places(&scans, &label, &mut places);
         let sharpness = SharpnessLanes::<F>::new(&[1.0 / beta; GROUP], 1.0, group.grain());
         let masses = [Sums::Split, Sums::Others].map(|kind| {
             let mut masses = MassLanes::EMPTY;

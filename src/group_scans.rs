@@ -17,6 +17,8 @@ use crate::unit_sums::{RUN, UnitSums, unit_sums};
 
 /// Which row is fetched from memory while one is read: near enough to be there still, far enough to be there already.
 const ROWS_AHEAD: usize = 4;
+/// Of longer rows, in bytes, so many do not fit the second cache.
+const LONGEST_AHEAD: usize = 1 << 15;
 
 /// [`Scan`] of each row, and where they are wanted its sums behind entropy.
 #[derive(Debug)]
@@ -75,6 +77,7 @@ impl<F: Float> Group<'_, F> {
         scans: &mut Scans<F>,
     ) -> Result<(), Error> {
         if !self.is_transposed() {
+            let is_long = size_of_val(self.rows[0]) > LONGEST_AHEAD;
             for i in 0..=self.count {
                 if i < self.count {
                     let scan = Scan::of(self.rows[i], position(i))?;
@@ -83,7 +86,8 @@ impl<F: Float> Group<'_, F> {
                 // A row behind, so that nothing waits for the end of a scan; its rows are in the nearest cache, and the
                 // next one is on its way there.
                 if with_entropy && i > 0 {
-                    let ahead = [self.row_ahead(i + 1), self.row_ahead(i + ROWS_AHEAD)];
+                    let later = if is_long { &[] } else { self.row_ahead(i + ROWS_AHEAD) };
+                    let ahead = [self.row_ahead(i + 1), later];
                     let sums = unit_sums(self.rows[i - 1], scans.second[i - 1], ahead);
                     (scans.exponentials[i - 1], scans.weighted[i - 1]) = sums;
                 }

@@ -73,7 +73,7 @@ fn sums_key(candidate: &Scoring) -> SumsKey {
 #[derive(Debug)]
 pub(crate) struct GroupRequest<'a> {
     pub(crate) first: usize,
-    pub(crate) label: [usize; GROUP],
+    pub(crate) label: &'a [usize; GROUP],
     pub(crate) candidates: &'a Candidates<'a>,
     pub(crate) scale: Scale,
     pub(crate) randomness: &'a Randomness<'a>,

@@ -138,7 +138,7 @@ impl Double for Avx2Double {
     unsafe fn add_pattern(self, sums: Self::Counts) -> Self::Counts {
         // SAFETY: see splat.
         unsafe {
-            let z = _mm256_add_pd(self.0, _mm256_setzero_pd());
+            let z = self.0;
             let narrow = _mm256_cvtpd_ps(z);
             let is_narrow = _mm256_cmp_pd::<_CMP_EQ_OQ>(_mm256_cvtps_pd(narrow), z);
             let bits = _mm256_castpd_si256(z);

@@ -136,7 +136,7 @@ impl Double for Avx512Double {
     unsafe fn add_pattern(self, sums: Self::Counts) -> Self::Counts {
         // SAFETY: see splat.
         unsafe {
-            let z = _mm512_add_pd(self.0, _mm512_setzero_pd());
+            let z = self.0;
             let narrow = _mm512_cvtpd_ps(z);
             let is_narrow = _mm512_cmp_pd_mask::<_CMP_EQ_OQ>(_mm512_cvtps_pd(narrow), z);
             let bits = _mm512_castpd_si512(z);

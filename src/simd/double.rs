@@ -51,7 +51,7 @@ pub(super) trait Double: Copy {
     /// The high words and the low words, anchors included.
     unsafe fn store_sums(sums: Self::Sums, high: *mut u64, low: *mut u64);
     unsafe fn no_counts() -> Self::Counts;
-    /// Adds [`Float::pattern`] of each lane, wrapping.
+    /// Adds [`Float::pattern`] of each lane, none of them `-0.0`, wrapping.
     unsafe fn add_pattern(self, sums: Self::Counts) -> Self::Counts;
     unsafe fn store_counts(counts: Self::Counts, to: *mut u32);
 }
@@ -192,6 +192,12 @@ pub(super) unsafe fn unit_sums<V: Vector>(row: &[f64], shift: f64, ahead: [&[f64
                     d_sums[j] = d_sums[j].add(d_run[j]);
                 }
             }
+            if part == 0 {
+                // Rows end anywhere in a line.
+                for line in (2 * runs.len() * RUN)..=row.len().div_ceil(8) {
+                    fetch(ahead, line);
+                }
+            }
             for j in 0..2 {
                 let (mut e_run, mut d_run) = (zero, zero);
                 let mut start = part + j * lanes;
@@ -227,12 +233,14 @@ pub(super) unsafe fn scan<V: Vector>(row: &[f64]) -> (f64, f64, u32, bool) {
     unsafe {
         let (zero, none) = (V::Double::splat(0.0), V::Double::splat(f64::NEG_INFINITY));
         let (mut max, mut second, mut poison, mut bits) = (none, none, zero, V::Double::no_counts());
+        // Turns `-0.0` into `0.0`; hidden, as in `LaneScan`.
+        let one = V::Double::splat(std::hint::black_box(1.0));
         for i in 0..whole {
             let z = V::Double::load(row.as_ptr().add(i * lanes));
             poison = z.mul_add(zero, poison);
             second = second.larger(max.smaller(z));
             max = max.larger(z);
-            bits = z.add_pattern(bits);
+            bits = z.mul_add(one, zero).add_pattern(bits);
         }
         let rest = row.len() - whole * lanes;
         if rest > 0 {
@@ -240,7 +248,7 @@ pub(super) unsafe fn scan<V: Vector>(row: &[f64]) -> (f64, f64, u32, bool) {
             poison = z.keep(rest).mul_add(zero, poison);
             second = second.larger(max.smaller(z));
             max = max.larger(z);
-            bits = z.keep(rest).add_pattern(bits);
+            bits = z.keep(rest).mul_add(one, zero).add_pattern(bits);
         }
         max.store(tops.as_mut_ptr());
         second.store(runners_up.as_mut_ptr());
