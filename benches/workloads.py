@@ -30,7 +30,7 @@ def workload(name):
 
 
 def logits_and_labels(n, k, seed=0):
-    """A few strong labels and a long tail, float32: about 95 % of the labels are the top one."""
+    """A few strong labels and a long tail, float32: three of four labels are the top one."""
     rng = np.random.default_rng(seed)
     logits = rng.standard_normal((n, k), dtype=np.float32)
     labels = rng.integers(k, size=n)

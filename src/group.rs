@@ -1,5 +1,6 @@
-//! A group of rows at a time: the fast twin of the one-row definitions in [`crate::masses`], and in
-//! [`crate::group_scans`] of those in [`crate::row`].
+//! A group of rows at a time, and the places of their labels: the fast twin of the one-row definitions in
+//! [`crate::place`]; in [`crate::group_scans`] of those in [`crate::row`], in [`crate::group_masses`] of those in
+//! [`crate::masses`].
 //!
 //! Two things make it fast. What is left of a row after its sums (entropy, weight, score) is a few dozen
 //! float64 operations, as much work as summing a hundred labels; done for a group of rows in lanes
@@ -9,13 +10,11 @@
 
 use crate::float::Float;
 use crate::group_scans::Scans;
-use crate::masses::{SharpnessLanes, Sums, split_sums, sum_but_one, sums_after_few};
 use crate::place::{FEW_BEFORE, Place, place_and_before};
 use crate::rows::{Column, GROUP};
-use crate::score::MassLanes;
 #[cfg(target_arch = "x86_64")]
 use crate::simd::x86_64;
-use crate::sum::{COARSE, COARSE_BITS, Depths, Grain, Lanes, each_lane, sum_terms, words};
+use crate::sum::{Grain, each_lane};
 use crate::unit_sums::MOST_SIDE_BY_SIDE;
 
 /// Rows, and the same transposed when labels are few.
@@ -32,19 +31,19 @@ pub(crate) struct Group<'a, F> {
 #[derive(Debug)]
 #[repr(align(64))]
 pub(crate) struct Places<F> {
-    label: [usize; GROUP],
+    pub(crate) label: [usize; GROUP],
     pub(crate) logit: [F; GROUP],
     pub(crate) rank: [usize; GROUP],
-    next: [F; GROUP],
+    pub(crate) next: [F; GROUP],
     /// How many labels rank before it, where that was counted across rows.
     before_count: [u32; GROUP],
     /// The logits of the labels before it, where labels are many and these few; else it may be empty.
-    before: Vec<[F; FEW_BEFORE]>,
+    pub(crate) before: Vec<[F; FEW_BEFORE]>,
     /// Whether another label may have a label's logit.
-    ties: bool,
+    pub(crate) ties: bool,
     /// Whether places were found row by row, for the rows with a bit in `others`; the other labels are alone at the top.
-    by_row: bool,
-    others: u32,
+    pub(crate) by_row: bool,
+    pub(crate) others: u32,
 }
 
 /// With fewer labels than this, labels that are not at the top are placed across rows too.
@@ -54,7 +53,7 @@ const ROWS_BY_ROW: u32 = 12;
 
 /// The rows of a group that have a bit.
 #[inline(always)]
-fn rows_of(mut bits: u32) -> impl Iterator<Item = usize> {
+pub(crate) fn rows_of(mut bits: u32) -> impl Iterator<Item = usize> {
     std::iter::from_fn(move || {
         let row = bits.trailing_zeros() as usize;
         bits &= bits.wrapping_sub(1);
@@ -75,6 +74,14 @@ impl<F: Float> Default for Places<F> {
             by_row: false,
             others: 0,
         }
+    }
+}
+
+impl<F: Float> Places<F> {
+    /// The places of the top labels, whichever these are.
+    #[inline(always)]
+    pub(crate) fn of_top(scans: &Scans<F>) -> Self {
+        Self { logit: scans.max, next: scans.second, by_row: true, ..Self::default() }
     }
 }
 
@@ -99,7 +106,7 @@ impl<'a, F: Float> Group<'a, F> {
     }
 
     #[inline(always)]
-    fn grain(&self) -> Grain {
+    pub(crate) fn grain(&self) -> Grain {
         Grain::of::<F>(self.rows[0].len())
     }
 
@@ -158,233 +165,12 @@ impl<'a, F: Float> Group<'a, F> {
         }
         places.rank = each_lane!([1; GROUP], |i| 1 + count[i] as usize);
     }
-
-    /// The places of the top labels. Which labels these are matters only where the sums across rows meet ties.
-    #[inline(always)]
-    pub(crate) fn top_places(&self, scans: &Scans<F>) -> Places<F> {
-        let mut label = [0; GROUP];
-        let ties = self.is_transposed() && (0..GROUP).any(|i| scans.second[i] == scans.max[i]);
-        if ties {
-            for i in 0..GROUP {
-                label[i] = self.rows[i].iter().position(|&z| z == scans.max[i]).unwrap_or(0);
-            }
-        }
-        Places {
-            label,
-            logit: scans.max,
-            rank: [1; GROUP],
-            next: scans.second,
-            before_count: [0; GROUP],
-            before: Vec::new(),
-            ties,
-            by_row: true,
-            others: 0,
-        }
-    }
-
-    /// [`crate::masses::label_masses`] of each row's label, put into `lanes`.
-    #[inline(always)]
-    pub(crate) fn masses(
-        &self,
-        kind: Sums,
-        scans: &Scans<F>,
-        places: &Places<F>,
-        sharpness: &SharpnessLanes<F>,
-        lanes: &mut MassLanes<GROUP>,
-    ) {
-        let shift = each_lane!([F::ZERO; GROUP], |i| {
-            let place = Place { logit: places.logit[i], rank: places.rank[i], next: places.next[i] };
-            sharpness.get(i).shift_of(kind, &place, scans.max[i])
-        });
-        let (above, rest) = if !self.is_transposed() {
-            self.sums_of_rows(kind, scans, places, &shift, &sharpness.scale)
-        } else if kind == Sums::Split && !places.by_row {
-            self.split_columns(scans, places, &shift, &sharpness.scale)
-        } else {
-            self.sum_columns(kind, scans, places, &shift, &sharpness.scale)
-        };
-        lanes.beta = sharpness.beta;
-        lanes.rank = places.rank;
-        for i in 0..GROUP {
-            let (max, y) = (scans.max[i], places.logit[i]);
-            let is_above = kind == Sums::Others && places.rank[i] > 1;
-            lanes.above[i] = if is_above { rest[i] } else { above[i] };
-            lanes.below[i] = if is_above { 0.0 } else { rest[i] };
-            lanes.distance[i] = max.to_f64() - y.to_f64();
-            lanes.shift_distance[i] = max.to_f64() - shift[i].to_f64();
-            lanes.lead[i] = y.to_f64() - shift[i].to_f64();
-        }
-        // In loops of their own, of whole vectors of the computing type.
-        let depths = each_lane!([Depths::new(F::LOG2_E); GROUP], |i| Depths::new(sharpness.scale[i]));
-        let own = each_lane!([F::ZERO; GROUP], |i| depths[i].term_in_lanes(places.logit[i], scans.max[i]));
-        let at_shift = each_lane!([F::ZERO; GROUP], |i| depths[i].term_in_lanes(shift[i], scans.max[i]));
-        for i in 0..GROUP {
-            (lanes.own[i], lanes.at_shift[i]) = (own[i].to_f64(), at_shift[i].to_f64());
-        }
-    }
-
-    /// Sums of each row by itself: over the labels before its label, where these are parted, and over the others.
-    #[inline(always)]
-    fn sums_of_rows(
-        &self,
-        kind: Sums,
-        scans: &Scans<F>,
-        places: &Places<F>,
-        shift: &[F; GROUP],
-        scale: &[F; GROUP],
-    ) -> ([f64; GROUP], [f64; GROUP]) {
-        let (mut above, mut rest) = ([0.0; GROUP], [0.0; GROUP]);
-        for i in 0..self.count {
-            let (row, y, max) = (self.rows[i], places.logit[i], scans.max[i]);
-            let sums = if kind == Sums::Others || places.rank[i] == 1 {
-                (0, sum_but_one(row, y, shift[i], scale[i]))
-            } else if places.rank[i] <= FEW_BEFORE + 1 {
-                sums_after_few(row, &places.before[i], y, max, shift[i], scale[i])
-            } else {
-                split_sums(row, places.label[i], y, max, shift[i], scale[i])
-            };
-            (above[i], rest[i]) = (F::sum_to_f64(sums.0), F::sum_to_f64(sums.1));
-        }
-        (above, rest)
-    }
-
-    /// The same across rows, where labels are parted in few of them: all labels are summed, and those before are taken
-    /// out again.
-    #[inline(always)]
-    fn sum_columns(
-        &self,
-        kind: Sums,
-        scans: &Scans<F>,
-        places: &Places<F>,
-        shift: &[F; GROUP],
-        scale: &[F; GROUP],
-    ) -> ([f64; GROUP], [f64; GROUP]) {
-        let sums = self.sums_but_one(places, shift, scale);
-        let mut above = [0.0; GROUP];
-        let mut rest = each_lane!([0.0; GROUP], |i| F::words_to_f64((sums.high[i], sums.low[i])));
-        for i in rows_of(if kind == Sums::Split { places.others } else { 0 }) {
-            let (y, max) = (places.logit[i], scans.max[i]);
-            let (before, after) = if places.rank[i] <= FEW_BEFORE + 1 {
-                let all = F::collect((sums.high[i], sums.low[i]));
-                let before = &places.before[i];
-                (
-                    sum_terms(before, max, scale[i], self.grain()),
-                    all - sum_terms(before, shift[i], scale[i], self.grain()),
-                )
-            } else {
-                split_sums(self.rows[i], places.label[i], y, max, shift[i], scale[i])
-            };
-            (above[i], rest[i]) = (F::sum_to_f64(before), F::sum_to_f64(after));
-        }
-        (above, rest)
-    }
-
-    /// Sums over all labels but each row's own, in words.
-    #[inline(always)]
-    fn sums_but_one(&self, places: &Places<F>, shift: &[F; GROUP], scale: &[F; GROUP]) -> Lanes<GROUP> {
-        #[cfg(target_arch = "x86_64")]
-        if let Some(columns) = F::columns_as_f32(self.columns)
-            && let (Some(logit), Some(shift), Some(scale)) =
-                (lanes(&places.logit), lanes(shift), lanes(scale))
-        {
-            let mut sums = Lanes::EMPTY;
-            if x86_64::sum_columns(columns, logit, shift, scale, &mut sums.high).is_some() {
-                sums.high = each_lane!([0; GROUP], |i| sums.high[i] << COARSE_BITS);
-                return sums;
-            }
-        }
-        let depths = each_lane!([Depths::new(F::LOG2_E); GROUP], |i| Depths::new(scale[i]));
-        let mut all = self.sum(shift, &depths);
-        for i in 0..GROUP {
-            let own = words(depths[i].term(places.logit[i], shift[i]), self.grain());
-            (all.high[i], all.low[i]) = minus(all.words::<F>(i, 0), own);
-        }
-        all
-    }
-
-    /// Sums over the labels before each row's label and over those after it.
-    #[inline(always)]
-    fn split_columns(
-        &self,
-        scans: &Scans<F>,
-        places: &Places<F>,
-        shift: &[F; GROUP],
-        scale: &[F; GROUP],
-    ) -> ([f64; GROUP], [f64; GROUP]) {
-        let (mut above, mut rest) = ([0.0; GROUP], [0.0; GROUP]);
-        #[cfg(target_arch = "x86_64")]
-        if let Some(columns) = F::columns_as_f32(self.columns)
-            && !places.ties
-            && let (Some(logit), Some(max)) = (lanes(&places.logit), lanes(&scans.max))
-            && let (Some(shift), Some(scale)) = (lanes(shift), lanes(scale))
-        {
-            let (mut upper, mut lower) = ([0; GROUP], [0; GROUP]);
-            if x86_64::split_columns(columns, logit, max, shift, scale, &mut upper, &mut lower).is_some() {
-                for i in 0..GROUP {
-                    above[i] = upper[i] as f64 / f64::from(COARSE);
-                    rest[i] = lower[i] as f64 / f64::from(COARSE);
-                }
-                return (above, rest);
-            }
-        }
-        let depths = each_lane!([Depths::new(F::LOG2_E); GROUP], |i| Depths::new(scale[i]));
-        let (above_sums, all) = self.split(scans, places, shift, &depths);
-        for i in 0..GROUP {
-            // The label itself was counted among the others.
-            let own = words(depths[i].term(places.logit[i], shift[i]), self.grain());
-            let above_words = above_sums.words::<F>(i, 0);
-            above[i] = F::words_to_f64(above_words);
-            rest[i] = F::words_to_f64(minus(minus(all.words::<F>(i, 0), above_words), own));
-        }
-        (above, rest)
-    }
-
-    /// Sum over all labels of each row, relative to a shift.
-    #[inline(always)]
-    fn sum(&self, shift: &[F; GROUP], depths: &[Depths<F>; GROUP]) -> Lanes<GROUP> {
-        let (grain, mut all) = (self.grain(), Lanes::EMPTY);
-        for column in &*self.columns {
-            let terms = each_lane!([F::ZERO; GROUP], |lane| depths[lane].term(column.0[lane], shift[lane]));
-            for lane in 0..GROUP {
-                all.add_words(lane, words(terms[lane], grain), true);
-            }
-        }
-        all
-    }
-
-    /// Sums over the labels before each row's label, relative to the maximum, and over all, the others
-    /// relative to a shift.
-    #[inline(always)]
-    fn split(
-        &self,
-        scans: &Scans<F>,
-        places: &Places<F>,
-        shift: &[F; GROUP],
-        depths: &[Depths<F>; GROUP],
-    ) -> (Lanes<GROUP>, Lanes<GROUP>) {
-        let (grain, label) = (self.grain(), narrow(&places.label));
-        let (mut upper, mut all) = (Lanes::EMPTY, Lanes::EMPTY);
-        for (k, column) in self.columns.iter().enumerate() {
-            let (mut terms, mut above) = ([F::ZERO; GROUP], [false; GROUP]);
-            for lane in 0..GROUP {
-                above[lane] = is_before(column.0[lane], places.logit[lane], k as u32, label[lane]);
-                let reference = if above[lane] { scans.max[lane] } else { shift[lane] };
-                terms[lane] = depths[lane].term(column.0[lane], reference);
-            }
-            for lane in 0..GROUP {
-                let words = words(terms[lane], grain);
-                upper.add_words(lane, words, above[lane]);
-                all.add_words(lane, words, true);
-            }
-        }
-        (upper, all)
-    }
 }
 
 /// Lanes of float32 as such.
 #[inline(always)]
 #[cfg(target_arch = "x86_64")]
-fn lanes<F: Float>(values: &[F; GROUP]) -> Option<&[f32; GROUP]> {
+pub(crate) fn lanes<F: Float>(values: &[F; GROUP]) -> Option<&[f32; GROUP]> {
     F::as_f32(values)?.try_into().ok()
 }
 
@@ -395,29 +181,24 @@ pub(crate) fn lanes_mut<F: Float>(values: &mut [F; GROUP]) -> Option<&mut [f32; 
     F::as_f32_mut(values)?.try_into().ok()
 }
 
-/// The difference of two sums of words.
-#[inline(always)]
-fn minus(a: (u64, u64), b: (u64, u64)) -> (u64, u64) {
-    (a.0.wrapping_sub(b.0), a.1.wrapping_sub(b.1))
-}
-
 /// Whether label k with logit z ranks before the label with logit y.
 #[inline(always)]
-fn is_before<F: Float>(z: F, y: F, k: u32, label: u32) -> bool {
+pub(crate) fn is_before<F: Float>(z: F, y: F, k: u32, label: u32) -> bool {
     (z > y) | ((z == y) & (k < label))
 }
 
 #[inline(always)]
-fn narrow(label: &[usize; GROUP]) -> [u32; GROUP] {
+pub(crate) fn narrow(label: &[usize; GROUP]) -> [u32; GROUP] {
     each_lane!([0; GROUP], |i| label[i] as u32)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::masses::label_masses;
+    use crate::masses::{SharpnessLanes, Sums, label_masses};
     use crate::place::{place, place_in};
     use crate::row::{Scan, entropy};
+    use crate::score::MassLanes;
     use proptest::prelude::*;
 
     /// Everything the group computes equals its one-row definition, to the bit.
@@ -443,7 +224,7 @@ mod tests {
             (kind, masses)
         });
         let mut of_top = MassLanes::EMPTY;
-        group.masses(Sums::Split, &scans, &group.top_places(&scans), &sharpness, &mut of_top);
+        group.masses(Sums::Split, &scans, &Places::of_top(&scans), &sharpness, &mut of_top);
         for i in 0..data.len() {
             let scan = Scan::of(rows[i], i).unwrap();
             assert_eq!(format!("{scan:?}"), format!("{:?}", scans.scan(i)));

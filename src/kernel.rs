@@ -119,7 +119,7 @@ fn label_scores_of_group<F: Float>(
             let key = sums_key(candidate);
             if shared != Some(key) {
                 let sharpness = SharpnessLanes::new(&weight, temperature, grain);
-                let of_top = is_of_top(name).then(|| group.top_places(scans));
+                let of_top = is_of_top(name).then(|| Places::of_top(scans));
                 let places = of_top.as_ref().unwrap_or(places);
                 group.masses(sums_of(name), scans, places, &sharpness, masses);
                 shared = Some(key);

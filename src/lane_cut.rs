@@ -16,10 +16,12 @@
 //! compared by what it leaves, which may be far less than the rounding of its own mass.) A row with a label
 //! within the margin of a bound is open: it goes through [`Cut::walk`], which asks the definition.
 //!
-//! Margins. Terms are those of [`crate::ranked_masses`], bit for bit; they are summed, and taken off the sum by
-//! rank, in float64 instead of integers. Each of at most 2 * 128 additions rounds by 2^-53 of Z or less: 3e-14 in
-//! all. So masses differ from the ones that `judge.rs` compares by less than [`ROUNDING`] of Z, and the
-//! margins are its own, relative to the mass, with `ROUNDING` in place of the quanta.
+//! Margins. Terms are those of [`crate::ranked_masses`] in the form that turns into vector code (see
+//! [`crate::exp2`]): as near to the exponential, and within 1e-6 of the others, relative to each term. They are summed,
+//! and taken off the sum by rank, in float64 instead of integers. Each of at most 2 * 128 additions rounds by 2^-53 of
+//! Z or less: 3e-14 in all. So masses differ from the ones that `judge.rs` compares by less than 1e-6 of themselves and
+//! [`ROUNDING`] of Z, and the margins are its own, relative to the mass and a hundred times that, with `ROUNDING`
+//! in place of the quanta.
 
 use crate::cut::Cut;
 use crate::elementary::{exp, ln};
@@ -313,7 +315,7 @@ fn ends_body<F: Float>(cut: &LaneCut, rows: &LaneRows<'_, F>, order: &mut LaneOr
     Ends { size, state }
 }
 
-/// [`crate::sum::term`], with what its scale is deepest at.
+/// [`crate::sum::Depths::term_in_lanes`], with what its scale is deepest at.
 #[inline(always)]
 fn term<F: Float>(z: F, shift: F, scale: F, bottom: F) -> F {
     let depth = shift - z;

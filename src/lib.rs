@@ -5,8 +5,8 @@
 //! takes exact conformal quantiles and builds the sets. The Python package `tightset` is a thin layer
 //! over it.
 //!
-//! The way of a row: `rows` lends it, `row` scans it and takes its entropy, `masses` sums the
-//! exponentials on either side of a label, `score` turns those sums into a score, `quantile` picks
+//! The way of a row: `rows` lends it, `row` scans it, `entropy` takes its entropy, `place` finds the label's rank,
+//! `masses` sums the exponentials on either side of it, `score` turns those sums into a score, `quantile` picks
 //! the threshold, `batch` does this for a matrix over `threads`.
 //!
 //! [`Predictor`] is what a service needs: it reads the document that the Python package saves and predicts
@@ -61,6 +61,7 @@ mod error;
 mod exp2;
 mod float;
 mod group;
+mod group_masses;
 mod group_scans;
 mod json;
 mod judge;
