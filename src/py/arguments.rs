@@ -159,8 +159,30 @@ pub(super) fn room<T: Zero>(rows: usize, columns: usize) -> Result<Vec<T>, Error
         if memory.is_null() {
             return Err(Error::Memory { elements, size });
         }
+        in_large_pages(memory.cast(), layout.size());
         Ok(Vec::from_raw_parts(memory, elements, elements))
     }
+}
+
+/// Asks for large pages behind memory that was not touched yet, as NumPy does for its own arrays: results of a million
+/// rows would else be two thousand pages, each asked for when a thread first writes to it, a tenth of the time of
+/// scores of ten labels.
+#[allow(unsafe_code, reason = "a call of the system")]
+fn in_large_pages(memory: *mut u8, bytes: usize) {
+    /// As NumPy has it.
+    const LARGE: usize = 1 << 22;
+    const PAGE: usize = 1 << 12;
+    #[cfg(target_os = "linux")]
+    if bytes >= LARGE {
+        let skipped = memory.align_offset(PAGE);
+        // SAFETY: advice on pages inside memory that is ours, which changes nothing of what it holds; a system without
+        // large pages refuses it.
+        unsafe {
+            libc::madvise(memory.add(skipped).cast(), bytes - skipped, libc::MADV_HUGEPAGE);
+        }
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = (memory, bytes, LARGE, PAGE);
 }
 
 /// Evaluates `$call` with `$float` standing for the computing type of `$table`.
