@@ -13,7 +13,7 @@ use crate::score::MassLanes;
 use crate::simd::x86_64;
 #[cfg(target_arch = "x86_64")]
 use crate::sum::{COARSE, COARSE_BITS};
-use crate::sum::{Depths, Lanes, each_lane, sum_terms, words};
+use crate::sum::{Depths, Lanes, each_lane, sums_of_few, words};
 
 impl<F: Float> Group<'_, F> {
     /// [`crate::masses::label_masses`] of each row's label, put into `lanes`.
@@ -100,11 +100,9 @@ impl<F: Float> Group<'_, F> {
             let (y, max) = (places.logit[i], scans.max[i]);
             let (before, after) = if places.rank[i] <= FEW_BEFORE + 1 {
                 let all = F::collect((sums.high[i], sums.low[i]));
-                let before = &places.before[i];
-                (
-                    sum_terms(before, max, scale[i], self.grain()),
-                    all - sum_terms(before, shift[i], scale[i], self.grain()),
-                )
+                let shifts = [max, shift[i]];
+                let [before, counted] = sums_of_few(&places.before[i], shifts, scale[i], self.grain());
+                (before, all - counted)
             } else {
                 split_sums(self.rows[i], places.label[i], y, max, shift[i], scale[i])
             };

@@ -13,7 +13,7 @@ use crate::place::{FEW_BEFORE, Place};
 use crate::row::Scan;
 use crate::rows::GROUP;
 use crate::score::{LimitView, Masses};
-use crate::sum::{Depths, Grain, quanta, split_higher, split_lower, sum_terms};
+use crate::sum::{Depths, Grain, quanta, split_higher, split_lower, sum_terms, sums_of_few};
 
 /// beta in the forms that the sums need.
 #[derive(Clone, Copy, Debug)]
@@ -163,9 +163,8 @@ pub(crate) fn sums_after_few<F: Float>(
     shift: F,
     scale: F,
 ) -> (i128, i128) {
-    let grain = Grain::of::<F>(row.len());
-    let above = sum_terms(before, max, scale, grain);
-    (above, sum_but_one(row, y, shift, scale) - sum_terms(before, shift, scale, grain))
+    let [above, counted] = sums_of_few(before, [max, shift], scale, Grain::of::<F>(row.len()));
+    (above, sum_but_one(row, y, shift, scale) - counted)
 }
 
 /// [`label_masses`] of the label ranked first, whichever it is: no search for it.

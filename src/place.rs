@@ -76,7 +76,7 @@ pub(crate) fn place_in<F: Float>(row: &[F], label: usize, scan: &Scan<F>) -> Pla
 }
 
 /// Labels before a label that are remembered at most: a vector of them.
-pub(crate) const FEW_BEFORE: usize = 16;
+pub(crate) const FEW_BEFORE: usize = LANES;
 
 instances! {
     /// The logits that rank before a label of this rank, if they are few; `-inf` in the other places.

@@ -347,6 +347,26 @@ unsafe fn is_shallow<V: Vector>(first: *const f32, shift: V, bottom: V) -> bool 
     deep <= 1
 }
 
+/// The sums of a few logits in coarse quanta, relative to each of two shifts.
+///
+/// # Safety
+/// The instruction set of V must be available.
+#[inline(always)]
+pub(super) unsafe fn sums_of_few<V: Vector>(few: &[f32; LANES], shifts: [f32; 2], scale: f32) -> [u64; 2] {
+    // SAFETY: as the caller vouches.
+    unsafe {
+        let (bottom, scale) = (V::splat(DEEPEST_COARSE / scale), V::splat(scale));
+        shifts.map(|shift| {
+            let (shift, mut counts) = (V::splat(shift + 0.0), V::no_counts());
+            for start in (0..LANES).step_by(V::LANES) {
+                let d = depth(V::load(few.as_ptr().add(start)), shift, bottom);
+                counts = exp2(d, scale, COARSE).add_rounded(counts);
+            }
+            V::total_count(V::lengthen(counts, V::no_long_counts()))
+        })
+    }
+}
+
 /// `split_terms` in coarse quanta.
 ///
 /// # Safety

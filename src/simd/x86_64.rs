@@ -10,6 +10,7 @@ use crate::nucleus::{Candidates, Wanted};
 use crate::place::FEW_BEFORE;
 use crate::ranked_masses::FEW_TERMS;
 use crate::rows::{Column, GROUP};
+use crate::sum::LANES;
 
 /// The sum of lanes that took `taken` values each, free of their anchors.
 #[inline(always)]
@@ -64,6 +65,10 @@ dispatched! {
 dispatched! {
     /// [`crate::sum::sum_terms`] of a float32 row in coarse quanta.
     fn sum_coarse_terms(row: &[f32], shift: f32, scale: f32) -> u64 = vector::sum_coarse_terms;
+}
+dispatched! {
+    /// [`crate::sum::sum_terms`] of a few logits in coarse quanta, relative to each of two shifts.
+    fn sums_of_few(few: &[f32; LANES], shifts: [f32; 2], scale: f32) -> [u64; 2] = vector::sums_of_few;
 }
 dispatched! {
     /// [`crate::sum::split_lower`] of a float32 row in coarse quanta.
@@ -200,6 +205,9 @@ mod tests {
                     assert_eq!(split, sum::split_terms::<true, f32>(&row, y, max, shift, scale, Grain::Fine));
                     let split = vector::split_terms::<V, false>(&row, y, max, shift, scale);
                     assert_eq!(split, sum::split_terms::<false, f32>(&row, y, max, shift, scale, Grain::Fine));
+                    let few: [f32; LANES] = std::array::from_fn(|i| row.get(i).copied().unwrap_or(f32::NEG_INFINITY));
+                    let sums = [max, shift].map(|shift| sum::sum_coarse_body(&few, shift, scale));
+                    assert_eq!(vector::sums_of_few::<V>(&few, [max, shift], scale), sums);
                     let sum = vector::sum_coarse_terms::<V>(&row, shift, scale);
                     assert_eq!(sum, sum::sum_coarse_body(&row, shift, scale));
                     let split = in_quanta(vector::split_coarse_terms::<V, true>(&row, y, max, shift, scale));
