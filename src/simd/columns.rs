@@ -64,8 +64,15 @@ pub(super) unsafe fn read<V: Vector>(
         // as there are columns, at most V::LANES. The caller vouches for the instruction set.
         unsafe {
             let mut scan = LaneScan::<V>::new();
+            let lines = lane * columns.len() / LANES;
             for (first, columns) in (0..).step_by(V::LANES).zip(columns.chunks_mut(V::LANES)) {
                 let mut tile = [V::splat(0.0); 16];
+                // Where no sums follow that leave time for it, what will be read is fetched here.
+                if !with_entropy {
+                    for i in 0..columns.len() * V::LANES / LANES {
+                        fetch([&[], ahead[0]], lines + first * V::LANES / LANES + i);
+                    }
+                }
                 // Whole squares in loops of known length, so that they stay in registers.
                 if columns.len() == V::LANES {
                     for i in 0..V::LANES {
