@@ -2,7 +2,7 @@
 //!
 //! The exponent is rounded to a sixteenth; the power of two of that is a number from a table with another exponent, and a
 //! short polynomial does the rest, on `[-1/32, 1/32]`. A table of sixteen is one instruction of AVX-512, and replaces
-//! three multiply-adds of a polynomial on `[-1/2, 1/2]` in float32, six in float64. The product is never rounded by
+//! three multiply-adds of a polynomial on `[-1/2, 1/2]` in float32, five in float64, by one multiplication. The product is never rounded by
 //! itself: it is fused into the rounding to sixteenths and into what that leaves, so deep terms are as precise as
 //! shallow ones. `2^0 == 1` to the bit. Multiply-adds are explicit, hence fused on every path, and the bits do not
 //! depend on the instruction set.

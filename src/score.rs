@@ -140,7 +140,7 @@ impl Masses {
     }
 
     /// APS in the conventional scale, as the mass it counts and the total. Terms of the sums' own type will do, as the
-    /// total is at least 1: what is too small for them adds nothing.
+    /// total is at least 1; below the deepest they stay at 2^-60 (float32) or 2^-110, which is less than its rounding.
     #[inline(always)]
     fn counted_and_total(&self, u: f64) -> (f64, f64) {
         let counted = u.mul_add(self.own, self.above);

@@ -175,10 +175,10 @@ fn in_large_pages(memory: *mut u8, bytes: usize) {
     #[cfg(target_os = "linux")]
     if bytes >= LARGE {
         let skipped = memory.align_offset(PAGE);
-        // SAFETY: advice on pages inside memory that is ours, which changes nothing of what it holds; a system without
+        // SAFETY: advice on whole pages of memory that is ours, which changes nothing of what it holds; a system without
         // large pages refuses it.
         unsafe {
-            libc::madvise(memory.add(skipped).cast(), bytes - skipped, libc::MADV_HUGEPAGE);
+            libc::madvise(memory.add(skipped).cast(), (bytes - skipped) & !(PAGE - 1), libc::MADV_HUGEPAGE);
         }
     }
     #[cfg(not(target_os = "linux"))]

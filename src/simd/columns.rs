@@ -238,7 +238,8 @@ pub(super) unsafe fn places<V: Vector>(
     }
     let mut ties = 0;
     for i in 0..GROUP {
-        ties |= not_after[i] - before[i] - 1;
+        // Wrapping: another thread may have changed the label's logit since, and then none is like it.
+        ties |= not_after[i].wrapping_sub(before[i]).wrapping_sub(1);
     }
     ties == 0
 }

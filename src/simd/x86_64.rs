@@ -166,6 +166,7 @@ mod tests {
         prop_oneof![
             8 => -40.0_f32..40.0,
             2 => (-4_i16..4).prop_map(f32::from),
+            1 => Just(-0.0),
             1 => Just(f32::NEG_INFINITY),
         ]
     }
