@@ -40,15 +40,15 @@ fn checked_label<F: Float, R: Rows<F>>(rows: &R, index: usize, label: i64) -> Re
     valid.ok_or_else(|| Error::Label { row: rows.position(index), value: label, n_labels })
 }
 
-/// The labels of the rows from `first` on, at most a group of them.
+/// Puts the labels of the rows from `first` on, at most a group of them, into `checked`.
 #[inline(always)]
-fn checked_labels<F: Float, R: Rows<F>>(
+fn check_labels<F: Float, R: Rows<F>>(
     rows: &R,
     first: usize,
     labels: &[i64],
-) -> Result<[usize; GROUP], Error> {
+    checked: &mut [usize; GROUP],
+) -> Result<(), Error> {
     let n_labels = rows.n_labels() as u64;
-    let mut checked = [0; GROUP];
     let mut outside = false;
     for (place, &label) in checked.iter_mut().zip(labels) {
         outside |= label as u64 >= n_labels; // negative ones too
@@ -59,7 +59,7 @@ fn checked_labels<F: Float, R: Rows<F>>(
             checked_label(rows, first + i, label)?;
         }
     }
-    Ok(checked)
+    Ok(())
 }
 
 /// Bytes of rows that are worked on together: more would push the first out of the nearest caches
@@ -107,7 +107,8 @@ fn uncertainty_rows<F: Float, R: Rows<F>>(
     let start = range.start;
     let (mut scratch, mut columns, mut scans) = (RowBuffer::default(), Vec::new(), Scans::EMPTY);
     for (first, count) in groups(rows, range) {
-        let group = rows.group(first, count, &mut scratch)?;
+        let mut group: [&[F]; GROUP] = [&[]; GROUP];
+        rows.group(first, count, &mut scratch, &mut group)?;
         let out = &mut out[first - start..][..count];
         if measure == Measure::Entropy {
             let mut group = Group::new(&group, count, rows.ahead(first + count), &mut columns);
@@ -157,7 +158,8 @@ fn softmax_rows<F: Float, R: Rows<F>>(
     let (k, start) = (rows.n_labels(), range.start);
     let mut scratch = RowBuffer::default();
     for (first, count) in groups(rows, range) {
-        let group = rows.group(first, count, &mut scratch)?;
+        let mut group: [&[F]; GROUP] = [&[]; GROUP];
+        rows.group(first, count, &mut scratch, &mut group)?;
         for i in 0..count {
             let position = rows.position(first + i);
             let view = View::of(group[i], first + i, position, &candidates, &Randomness::default())?;
@@ -199,7 +201,8 @@ fn ranks_rows<F: Float, R: Rows<F>>(
     let start = range.start;
     let mut scratch = RowBuffer::default();
     for (first, count) in groups(rows, range) {
-        let group = rows.group(first, count, &mut scratch)?;
+        let mut group: [&[F]; GROUP] = [&[]; GROUP];
+        rows.group(first, count, &mut scratch, &mut group)?;
         for i in 0..count {
             let label = checked_label(rows, first + i, labels[first + i])?;
             Scan::of(group[i], rows.position(first + i))?;
@@ -255,9 +258,11 @@ fn label_scores_rows<F: Float, R: Rows<F>>(
     let (mut scratch, mut columns) = (RowBuffer::default(), Vec::new());
     let mut workspace = LabelWorkspace::default();
     for (first, count) in groups(rows, range) {
-        let label = checked_labels(rows, first, &labels[first..first + count])?;
+        let mut label = [0; GROUP];
+        check_labels(rows, first, &labels[first..first + count], &mut label)?;
         let ahead = rows.ahead(first + count);
-        let lent = rows.group(first, count, &mut scratch)?;
+        let mut lent: [&[F]; GROUP] = [&[]; GROUP];
+        rows.group(first, count, &mut scratch, &mut lent)?;
         let mut group = Group::new(&lent, count, ahead, &mut columns);
         group.scan(candidates.entropy, |i| rows.position(first + i), &mut workspace.scans)?;
         let request = GroupRequest { first, label: &label, candidates, scale: *scale, randomness };
@@ -344,7 +349,8 @@ fn all_labels_rows<F: Float, R: Rows<F>>(
     let mut workspace = Workspace::default();
     let mut scratch = RowBuffer::default();
     for (first, count) in groups(rows, range) {
-        let group = rows.group(first, count, &mut scratch)?;
+        let mut group: [&[F]; GROUP] = [&[]; GROUP];
+        rows.group(first, count, &mut scratch, &mut group)?;
         for (i, row) in (first..).zip(&group[..count]) {
             let out = &mut out[(i - start) * k..][..k];
             let view = View::of(row, i, rows.position(i), &candidates, randomness)?;

@@ -9,7 +9,7 @@ use crate::counts::Bracket;
 use crate::error::Error;
 use crate::float::Float;
 use crate::kernel::{Candidates, View, Workspace};
-use crate::rows::{RowBuffer, Rows};
+use crate::rows::{GROUP, RowBuffer, Rows};
 use crate::scoring::{Scale, Scoring};
 use crate::simd::instances;
 use crate::threads::{Plan, Size, map_blocks};
@@ -106,7 +106,8 @@ fn count_rows<F: Float, R: Rows<F>>(
     let mut workspace = Workspace::default();
     let mut scratch = RowBuffer::default();
     for (first, count) in groups(rows, range) {
-        let group = rows.group(first, count, &mut scratch)?;
+        let mut group: [&[F]; GROUP] = [&[]; GROUP];
+        rows.group(first, count, &mut scratch, &mut group)?;
         for (i, row) in (first..).zip(&group[..count]) {
             let view = View::of(row, i, rows.position(i), &listed, randomness)?;
             view.sort(&mut workspace);

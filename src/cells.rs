@@ -16,7 +16,7 @@ use crate::error::Error;
 use crate::float::Float;
 use crate::kernel::{Candidates, View, Workspace};
 use crate::pvalue::{p_value, smoothed_p_value};
-use crate::rows::{RowBuffer, Rows};
+use crate::rows::{GROUP, RowBuffer, Rows};
 use crate::scoring::{Scale, Scoring};
 use crate::selected::Survivor;
 use crate::sets::{SetBlock, Sets};
@@ -272,7 +272,8 @@ fn sets_rows<F: Float, R: Rows<F>>(
     let mut vote = CellVote::default();
     let mut scratch = RowBuffer::default();
     for (first, count) in groups(rows, range) {
-        let group = rows.group(first, count, &mut scratch)?;
+        let mut group: [&[F]; GROUP] = [&[]; GROUP];
+        rows.group(first, count, &mut scratch, &mut group)?;
         for (i, row) in (first..).zip(&group[..count]) {
             let view = View::of(row, i, rows.position(i), &candidates, randomness)?;
             let labels = &mut sets.labels;
@@ -367,7 +368,8 @@ fn p_values_rows<F: Float, R: Rows<F>>(
     let mut vote = CellVote::default();
     let mut scratch = RowBuffer::default();
     for (first, count) in groups(rows, range) {
-        let group = rows.group(first, count, &mut scratch)?;
+        let mut group: [&[F]; GROUP] = [&[]; GROUP];
+        rows.group(first, count, &mut scratch, &mut group)?;
         for (i, row) in (first..).zip(&group[..count]) {
             let out = &mut out[(i - start) * k..][..k];
             let view = View::of(row, i, rows.position(i), &candidates, randomness)?;

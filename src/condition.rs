@@ -108,13 +108,17 @@ impl<F: Float, R: Rows<F>> Rows<F> for Picked<'_, R> {
         first: usize,
         count: usize,
         scratch: &'a mut RowBuffer<F>,
-    ) -> Result<[&'a [F]; GROUP], Error> {
+        lent: &mut [&'a [F]; GROUP],
+    ) -> Result<(), Error> {
         let mut own = RowBuffer::default();
         let values = scratch.emptied();
         for &index in &self.indices[first..first + count] {
-            values.extend_from_slice(self.rows.group(index, 1, &mut own)?[0]);
+            let mut group: [&[F]; GROUP] = [&[]; GROUP];
+            self.rows.group(index, 1, &mut own, &mut group)?;
+            values.extend_from_slice(group[0]);
         }
-        Ok(lend(values, self.rows.n_labels()))
+        lend(values, self.rows.n_labels(), lent);
+        Ok(())
     }
 
     fn position(&self, index: usize) -> usize {

@@ -11,7 +11,7 @@ use crate::group::Group;
 use crate::kernel::{Candidates, Views};
 use crate::lane_cut::{LaneCut, LaneOrder, LaneRows};
 use crate::ranked_masses::RankedMasses;
-use crate::rows::{RowBuffer, Rows};
+use crate::rows::{GROUP, RowBuffer, Rows};
 use crate::scoring::Scoring;
 use crate::simd::instances;
 use crate::threads::{Plan, Size, map_blocks};
@@ -138,7 +138,8 @@ fn count_rows<F: Float, R: Rows<F>>(
     let (mut scratch, mut columns) = (RowBuffer::default(), Vec::new());
     for (first, count) in groups(rows, range) {
         let ahead = rows.ahead(first + count);
-        let lent = rows.group(first, count, &mut scratch)?;
+        let mut lent: [&[F]; GROUP] = [&[]; GROUP];
+        rows.group(first, count, &mut scratch, &mut lent)?;
         let mut group = Group::new(&lent, count, ahead, &mut columns);
         let views = Views::of(&mut group, candidates, randomness, first, |i| rows.position(first + i))?;
         // What lanes leave open of each cut, a bit for each row.

@@ -78,6 +78,16 @@ impl<F: Float> Default for Places<F> {
 }
 
 impl<F: Float> Places<F> {
+    /// Reads the logits of labels: before what else there is to do, as loads of vectors wait until all of what they read
+    /// has reached the cache.
+    #[inline(always)]
+    pub(crate) fn read(&mut self, rows: &[&[F]; GROUP], label: &[usize; GROUP]) {
+        for i in 0..GROUP {
+            self.logit[i] = rows[i][label[i]];
+        }
+        self.label = *label;
+    }
+
     /// The places of the top labels, whichever these are.
     #[inline(always)]
     pub(crate) fn of_top(scans: &Scans<F>) -> Self {
@@ -116,19 +126,13 @@ impl<'a, F: Float> Group<'a, F> {
         self.is_transposed().then_some(&*self.columns)
     }
 
-    /// [`crate::place::place`] of each row's label. What `places` holds of other rows is written over, or not looked at.
+    /// [`crate::place::place`] of each row's label, which [`Places::read`] has read. What else `places` holds, of other
+    /// rows, is written over, or not looked at.
     #[inline(always)]
-    pub(crate) fn places(&self, scans: &Scans<F>, label: &[usize; GROUP], places: &mut Places<F>) {
-        for i in 0..GROUP {
-            places.logit[i] = self.rows[i][label[i]];
-        }
-        (places.label, places.ties) = (*label, true);
+    pub(crate) fn places(&self, scans: &Scans<F>, places: &mut Places<F>) {
+        places.ties = true;
         // Most labels are alone at the top in most data, and nothing is to be counted then.
-        let mut others = 0_u32;
-        for i in 0..GROUP {
-            let is_top = (places.logit[i] == scans.max[i]) & (scans.second[i] < scans.max[i]);
-            others |= u32::from(!is_top & (i < self.count)) << i;
-        }
+        let others = !are_top(&places.logit, scans) & (u32::MAX >> (GROUP - self.count));
         let n_labels = self.columns.len();
         places.by_row =
             !self.is_transposed() || (n_labels >= LABELS_BY_ROW && others.count_ones() <= ROWS_BY_ROW);
@@ -137,7 +141,7 @@ impl<'a, F: Float> Group<'a, F> {
             places.before.resize(GROUP, [F::NEG_INFINITY; FEW_BEFORE]);
             for i in rows_of(others) {
                 let Place { rank, next, .. } =
-                    place_and_before(self.rows[i], label[i], &scans.scan(i), &mut places.before[i]);
+                    place_and_before(self.rows[i], places.label[i], &scans.scan(i), &mut places.before[i]);
                 (places.rank[i], places.next[i]) = (rank, next);
             }
             places.others = others;
@@ -152,7 +156,7 @@ impl<'a, F: Float> Group<'a, F> {
             places.ties = false;
             return;
         }
-        let label = narrow(label);
+        let label = narrow(&places.label);
         let mut count = [0_u32; GROUP];
         places.next = [F::NEG_INFINITY; GROUP];
         for (k, column) in self.columns.iter().enumerate() {
@@ -165,6 +169,23 @@ impl<'a, F: Float> Group<'a, F> {
         }
         places.rank = each_lane!([1; GROUP], |i| 1 + count[i] as usize);
     }
+}
+
+/// A bit for each row whose label is alone at the top.
+#[inline(always)]
+fn are_top<F: Float>(logit: &[F; GROUP], scans: &Scans<F>) -> u32 {
+    #[cfg(target_arch = "x86_64")]
+    if let (Some(logit), Some(max), Some(second)) = (lanes(logit), lanes(&scans.max), lanes(&scans.second))
+        && let Some(bits) = x86_64::are_top(logit, max, second)
+    {
+        return bits;
+    }
+    let mut bits = 0;
+    for i in 0..GROUP {
+        let is_top = (logit[i] == scans.max[i]) & (scans.second[i] < scans.max[i]);
+        bits |= u32::from(is_top) << i;
+    }
+    bits
 }
 
 /// Lanes of float32 as such.
@@ -198,7 +219,7 @@ mod tests {
     use crate::masses::{SharpnessLanes, Sums, label_masses};
     use crate::place::{place, place_in};
     use crate::row::{Scan, entropy};
-    use crate::score::MassLanes;
+    use crate::score::{MassLanes, Wants};
     use proptest::prelude::*;
 
     /// All that is in it, to the bit but for the sign of zero: logits that tie may be of either, and distances of zero
@@ -222,15 +243,16 @@ mod tests {
             if rows[i][wanted] > F::NEG_INFINITY { wanted } else { k - 1 }
         });
         let mut places = Places::default();
-        group.places(&scans, &label, &mut places);
+        places.read(&rows, &label);
+        group.places(&scans, &mut places);
         let sharpness = SharpnessLanes::<F>::new(&[1.0 / beta; GROUP], 1.0, group.grain());
         let masses = [Sums::Split, Sums::Others].map(|kind| {
             let mut masses = MassLanes::EMPTY;
-            group.masses(kind, &scans, &places, &sharpness, &mut masses);
+            group.masses(kind, Wants::ALL, &scans, &places, &sharpness, &mut masses);
             (kind, masses)
         });
         let mut of_top = MassLanes::EMPTY;
-        group.masses(Sums::Split, &scans, &Places::of_top(&scans), &sharpness, &mut of_top);
+        group.masses(Sums::Split, Wants::ALL, &scans, &Places::of_top(&scans), &sharpness, &mut of_top);
         for i in 0..data.len() {
             let scan = Scan::of(rows[i], i).unwrap();
             assert_eq!(shown(&scan), shown(&scans.scan(i)));

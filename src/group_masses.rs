@@ -8,19 +8,23 @@ use crate::group_scans::Scans;
 use crate::masses::{SharpnessLanes, Sums, split_sums, sum_but_one, sums_after_few};
 use crate::place::{FEW_BEFORE, Place};
 use crate::rows::GROUP;
-use crate::score::MassLanes;
+use crate::score::{MassLanes, Wants};
 #[cfg(target_arch = "x86_64")]
 use crate::simd::x86_64;
 #[cfg(target_arch = "x86_64")]
 use crate::sum::{COARSE, COARSE_BITS};
 use crate::sum::{Depths, Lanes, each_lane, sums_of_few, words};
 
+/// Where the sums over the labels before each row's label, if they are parted, and over the others go.
+type Halves<'a> = (&'a mut [f64; GROUP], &'a mut [f64; GROUP]);
+
 impl<F: Float> Group<'_, F> {
-    /// [`crate::masses::label_masses`] of each row's label, put into `lanes`.
+    /// [`crate::masses::label_masses`] of each row's label, as far as it is wanted, put into `lanes`.
     #[inline(always)]
     pub(crate) fn masses(
         &self,
         kind: Sums,
+        wants: Wants,
         scans: &Scans<F>,
         places: &Places<F>,
         sharpness: &SharpnessLanes<F>,
@@ -30,30 +34,41 @@ impl<F: Float> Group<'_, F> {
             let place = Place { logit: places.logit[i], rank: places.rank[i], next: places.next[i] };
             sharpness.get(i).shift_of(kind, &place, scans.max[i])
         });
-        let (above, rest) = if !self.is_transposed() {
-            self.sums_of_rows(kind, scans, places, &shift, &sharpness.scale)
+        let sums = (&mut lanes.above, &mut lanes.below);
+        if !self.is_transposed() {
+            self.sums_of_rows(kind, scans, places, &shift, &sharpness.scale, sums);
         } else if kind == Sums::Split && !places.by_row {
-            self.split_columns(scans, places, &shift, &sharpness.scale)
+            self.split_columns(scans, places, &shift, &sharpness.scale, sums);
         } else {
-            self.sum_columns(kind, scans, places, &shift, &sharpness.scale)
-        };
+            self.sum_columns(kind, scans, places, &shift, &sharpness.scale, sums);
+        }
+        if kind == Sums::Others {
+            for i in 0..GROUP {
+                let rest = lanes.below[i];
+                let is_above = places.rank[i] > 1;
+                lanes.above[i] = if is_above { rest } else { 0.0 };
+                lanes.below[i] = if is_above { 0.0 } else { rest };
+            }
+        }
         lanes.beta = sharpness.beta;
         lanes.rank = places.rank;
-        for i in 0..GROUP {
-            let (max, y) = (scans.max[i], places.logit[i]);
-            let is_above = kind == Sums::Others && places.rank[i] > 1;
-            lanes.above[i] = if is_above { rest[i] } else { above[i] };
-            lanes.below[i] = if is_above { 0.0 } else { rest[i] };
-            lanes.distance[i] = max.to_f64() - y.to_f64();
-            lanes.shift_distance[i] = max.to_f64() - shift[i].to_f64();
-            lanes.lead[i] = y.to_f64() - shift[i].to_f64();
+        if wants.distances {
+            for i in 0..GROUP {
+                let (max, y) = (scans.max[i].to_f64(), places.logit[i].to_f64());
+                lanes.distance[i] = max - y;
+                lanes.shift_distance[i] = max - shift[i].to_f64();
+                lanes.lead[i] = y - shift[i].to_f64();
+            }
         }
-        // In loops of their own, of whole vectors of the computing type.
-        let depths = each_lane!([Depths::new(F::LOG2_E); GROUP], |i| Depths::new(sharpness.scale[i]));
-        let own = each_lane!([F::ZERO; GROUP], |i| depths[i].term_in_lanes(places.logit[i], scans.max[i]));
-        let at_shift = each_lane!([F::ZERO; GROUP], |i| depths[i].term_in_lanes(shift[i], scans.max[i]));
-        for i in 0..GROUP {
-            (lanes.own[i], lanes.at_shift[i]) = (own[i].to_f64(), at_shift[i].to_f64());
+        if wants.terms {
+            // In loops of their own, of whole vectors of the computing type.
+            let depths = each_lane!([Depths::new(F::LOG2_E); GROUP], |i| Depths::new(sharpness.scale[i]));
+            let own =
+                each_lane!([F::ZERO; GROUP], |i| depths[i].term_in_lanes(places.logit[i], scans.max[i]));
+            let at_shift = each_lane!([F::ZERO; GROUP], |i| depths[i].term_in_lanes(shift[i], scans.max[i]));
+            for i in 0..GROUP {
+                (lanes.own[i], lanes.at_shift[i]) = (own[i].to_f64(), at_shift[i].to_f64());
+            }
         }
     }
 
@@ -66,8 +81,8 @@ impl<F: Float> Group<'_, F> {
         places: &Places<F>,
         shift: &[F; GROUP],
         scale: &[F; GROUP],
-    ) -> ([f64; GROUP], [f64; GROUP]) {
-        let (mut above, mut rest) = ([0.0; GROUP], [0.0; GROUP]);
+        (above, rest): Halves<'_>,
+    ) {
         for i in 0..self.count {
             let (row, y, max) = (self.rows[i], places.logit[i], scans.max[i]);
             let sums = if kind == Sums::Others || places.rank[i] == 1 {
@@ -79,7 +94,6 @@ impl<F: Float> Group<'_, F> {
             };
             (above[i], rest[i]) = (F::sum_to_f64(sums.0), F::sum_to_f64(sums.1));
         }
-        (above, rest)
     }
 
     /// The same across rows, where labels are parted in few of them: all labels are summed, and those before are taken
@@ -92,10 +106,12 @@ impl<F: Float> Group<'_, F> {
         places: &Places<F>,
         shift: &[F; GROUP],
         scale: &[F; GROUP],
-    ) -> ([f64; GROUP], [f64; GROUP]) {
+        (above, rest): Halves<'_>,
+    ) {
         let sums = self.sums_but_one(places, shift, scale);
-        let mut above = [0.0; GROUP];
-        let mut rest = each_lane!([0.0; GROUP], |i| F::words_to_f64((sums.high[i], sums.low[i])));
+        for i in 0..GROUP {
+            (above[i], rest[i]) = (0.0, F::words_to_f64((sums.high[i], sums.low[i])));
+        }
         for i in rows_of(if kind == Sums::Split { places.others } else { 0 }) {
             let (y, max) = (places.logit[i], scans.max[i]);
             let (before, after) = if places.rank[i] <= FEW_BEFORE + 1 {
@@ -108,7 +124,6 @@ impl<F: Float> Group<'_, F> {
             };
             (above[i], rest[i]) = (F::sum_to_f64(before), F::sum_to_f64(after));
         }
-        (above, rest)
     }
 
     /// Sums over all labels but each row's own, in words.
@@ -142,8 +157,8 @@ impl<F: Float> Group<'_, F> {
         places: &Places<F>,
         shift: &[F; GROUP],
         scale: &[F; GROUP],
-    ) -> ([f64; GROUP], [f64; GROUP]) {
-        let (mut above, mut rest) = ([0.0; GROUP], [0.0; GROUP]);
+        (above, rest): Halves<'_>,
+    ) {
         #[cfg(target_arch = "x86_64")]
         if let Some(columns) = F::columns_as_f32(self.columns)
             && !places.ties
@@ -156,7 +171,7 @@ impl<F: Float> Group<'_, F> {
                     above[i] = upper[i] as f64 / f64::from(COARSE);
                     rest[i] = lower[i] as f64 / f64::from(COARSE);
                 }
-                return (above, rest);
+                return;
             }
         }
         let depths = each_lane!([Depths::new(F::LOG2_E); GROUP], |i| Depths::new(scale[i]));
@@ -168,7 +183,6 @@ impl<F: Float> Group<'_, F> {
             above[i] = F::words_to_f64(above_words);
             rest[i] = F::words_to_f64(minus(minus(all.words::<F>(i, 0), above_words), own));
         }
-        (above, rest)
     }
 
     /// Sum over all labels of each row, relative to a shift.

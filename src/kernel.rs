@@ -13,7 +13,7 @@ use crate::order::Order;
 use crate::place::place_in;
 use crate::row::{Scan, entropy};
 use crate::rows::GROUP;
-use crate::score::{MassLanes, Masses, limit_score, score};
+use crate::score::{MassLanes, Masses, Wants, limit_score, score};
 use crate::scoring::{Reweight, Scale, Score, Scoring};
 use crate::simd::instances;
 use crate::sum::{Grain, each_lane};
@@ -59,7 +59,7 @@ fn sums_of(score: Score) -> Sums {
     }
 }
 
-/// Candidates with equal keys have equal sums.
+/// Candidates with equal keys have equal sums, and of these [want](Wants) the same.
 type SumsKey = (u64, u64, u64, bool, Sums);
 
 fn sums_key(candidate: &Scoring) -> SumsKey {
@@ -97,9 +97,11 @@ fn label_scores_of_group<F: Float>(
     let GroupRequest { first, label, candidates, scale, randomness } = *request;
     let n_labels = group.rows[0].len();
     let LabelWorkspace { scans, places, masses } = workspace;
+    places.read(group.rows, label);
     let entropies = if candidates.entropy { scans.entropies() } else { [0.0; GROUP] };
-    group.places(scans, label, places);
-    let u = randomness.score_uniforms(first, group.count, &scans.words())?;
+    group.places(scans, places);
+    let mut u = [0.0; GROUP];
+    randomness.score_uniforms(first, group.count, &scans.words(), &mut u)?;
     let mut shared: Option<SumsKey> = None;
     let grain = Grain::of::<F>(n_labels);
     for &c in &candidates.order {
@@ -121,7 +123,7 @@ fn label_scores_of_group<F: Float>(
                 let sharpness = SharpnessLanes::new(&weight, temperature, grain);
                 let of_top = is_of_top(name).then(|| Places::of_top(scans));
                 let places = of_top.as_ref().unwrap_or(places);
-                group.masses(sums_of(name), scans, places, &sharpness, masses);
+                group.masses(sums_of(name), Wants::of(name, scale), scans, places, &sharpness, masses);
                 shared = Some(key);
             }
             score(name, scale, n_labels, masses, &places.rank, &u)
@@ -360,8 +362,7 @@ fn complete<F: Float>(
     if with_entropy {
         views.entropies = views.scans.entropies();
     }
-    views.u = randomness.score_uniforms(first, count, &views.scans.words())?;
-    Ok(())
+    randomness.score_uniforms(first, count, &views.scans.words(), &mut views.u)
 }
 
 /// Buffers that rows of one thread share.

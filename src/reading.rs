@@ -5,7 +5,7 @@ use std::ops::Range;
 use crate::batch::groups;
 use crate::error::Error;
 use crate::float::Float;
-use crate::rows::{RowBuffer, Rows};
+use crate::rows::{GROUP, RowBuffer, Rows};
 use crate::simd::instances;
 use crate::threads::{Plan, Size, fill};
 
@@ -37,7 +37,8 @@ fn maxima_rows<F: Float, R: Rows<F>>(rows: &R, range: Range<usize>, out: &mut [F
     let start = range.start;
     let mut scratch = RowBuffer::default();
     for (first, count) in groups(rows, range) {
-        let group = rows.group(first, count, &mut scratch)?;
+        let mut group: [&[F]; GROUP] = [&[]; GROUP];
+        rows.group(first, count, &mut scratch, &mut group)?;
         for i in 0..count {
             out[first - start + i] = largest(group[i]);
         }

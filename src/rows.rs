@@ -68,8 +68,8 @@ pub trait Rows<F: Float>: Sync {
     /// Number of labels, K.
     fn n_labels(&self) -> usize;
 
-    /// `count` rows from `first` on, at most [`GROUP`], lent or written into `scratch`; the unused places
-    /// repeat the first row.
+    /// Puts `count` rows from `first` on, at most [`GROUP`], into `lent`: from where they lie, or written into
+    /// `scratch`. The unused places repeat the first row. They are not the result, which would be copied.
     ///
     /// # Errors
     /// When a row cannot be turned into logits.
@@ -78,7 +78,8 @@ pub trait Rows<F: Float>: Sync {
         first: usize,
         count: usize,
         scratch: &'a mut RowBuffer<F>,
-    ) -> Result<[&'a [F]; GROUP], Error>;
+        lent: &mut [&'a [F]; GROUP],
+    ) -> Result<(), Error>;
 
     /// The memory that rows from `first` on, up to twice [`GROUP`] of them, will be lent from; empty where there is
     /// no such thing.
@@ -107,8 +108,9 @@ impl<F: Float, R: Rows<F>> Rows<F> for &R {
         first: usize,
         count: usize,
         scratch: &'a mut RowBuffer<F>,
-    ) -> Result<[&'a [F]; GROUP], Error> {
-        (**self).group(first, count, scratch)
+        lent: &mut [&'a [F]; GROUP],
+    ) -> Result<(), Error> {
+        (**self).group(first, count, scratch, lent)
     }
 
     fn ahead(&self, first: usize) -> &[F] {
@@ -122,12 +124,13 @@ impl<F: Float, R: Rows<F>> Rows<F> for &R {
 
 /// Rows of `n_labels` side by side in `data`, as a group.
 #[inline(always)]
-pub(crate) fn lend<F>(data: &[F], n_labels: usize) -> [&[F]; GROUP] {
-    let mut rows = [&data[..n_labels]; GROUP];
-    for (place, row) in rows.iter_mut().zip(data.chunks_exact(n_labels)) {
-        *place = row;
+pub(crate) fn lend<'a, F>(data: &'a [F], n_labels: usize, lent: &mut [&'a [F]; GROUP]) {
+    let (first, mut rest) = (&data[..n_labels], data);
+    for place in lent {
+        // Not by `chunks_exact`, which divides.
+        let (row, after) = rest.split_at_checked(n_labels).unwrap_or((first, &[]));
+        (*place, rest) = (row, after);
     }
-    rows
 }
 
 /// Writes columns into rows of `n_labels`, as many as `rows` holds and at most a group, from label `first` on.
@@ -185,8 +188,10 @@ impl<F: Float> Rows<F> for Matrix<'_, F> {
         first: usize,
         count: usize,
         _scratch: &'a mut RowBuffer<F>,
-    ) -> Result<[&'a [F]; GROUP], Error> {
-        Ok(lend(&self.data[first * self.n_labels..][..count * self.n_labels], self.n_labels))
+        lent: &mut [&'a [F]; GROUP],
+    ) -> Result<(), Error> {
+        lend(&self.data[first * self.n_labels..][..count * self.n_labels], self.n_labels, lent);
+        Ok(())
     }
 
     #[inline(always)]
@@ -235,9 +240,12 @@ impl<F: Float, R: Rows<F>> Rows<F> for LogProbabilities<R> {
         first: usize,
         count: usize,
         scratch: &'a mut RowBuffer<F>,
-    ) -> Result<[&'a [F]; GROUP], Error> {
+        lent: &mut [&'a [F]; GROUP],
+    ) -> Result<(), Error> {
         let mut own = Vec::with_capacity(count * self.n_labels());
-        for row in &self.0.group(first, count, scratch)?[..count] {
+        let mut group: [&[F]; GROUP] = [&[]; GROUP];
+        self.0.group(first, count, scratch, &mut group)?;
+        for row in &group[..count] {
             own.extend_from_slice(row);
         }
         for (i, row) in own.chunks_exact_mut(self.n_labels()).enumerate() {
@@ -245,7 +253,8 @@ impl<F: Float, R: Rows<F>> Rows<F> for LogProbabilities<R> {
         }
         let values = scratch.emptied();
         *values = own;
-        Ok(lend(values, self.n_labels()))
+        lend(values, self.n_labels(), lent);
+        Ok(())
     }
 
     fn position(&self, index: usize) -> usize {
@@ -300,7 +309,8 @@ mod tests {
         let data: Vec<f64> = (0..60).map(f64::from).collect();
         let rows = Matrix::new(&data, 3).unwrap();
         let mut scratch = RowBuffer::default();
-        let group = rows.group(15, 5, &mut scratch).unwrap();
+        let mut group: [&[f64]; GROUP] = [&[]; GROUP];
+        rows.group(15, 5, &mut scratch, &mut group).unwrap();
         assert_eq!(group[4], &[57.0, 58.0, 59.0]);
         assert_eq!(group[5], group[0]);
     }
@@ -310,7 +320,9 @@ mod tests {
         let read = |data: &[f64]| {
             let rows = LogProbabilities(Matrix::new(data, data.len()).unwrap());
             let mut scratch = RowBuffer::default();
-            rows.group(0, 1, &mut scratch).map(|group| group[0].to_vec())
+            let mut group: [&[f64]; GROUP] = [&[]; GROUP];
+            rows.group(0, 1, &mut scratch, &mut group)?;
+            Ok(group[0].to_vec())
         };
         assert_eq!(read(&[1.0, 0.0]).unwrap(), vec![0.0, f64::NEG_INFINITY]);
         assert!(matches!(read(&[1.5, -0.5]), Err(Error::Probability { column: 0, .. })));

@@ -112,6 +112,26 @@ impl<const N: usize> MassLanes<N> {
     }
 }
 
+/// What a score reads of [`Masses`] beside the sums; the rest need not be there.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wants {
+    /// The distances.
+    pub(crate) distances: bool,
+    /// `own` and `at_shift`.
+    pub(crate) terms: bool,
+}
+
+impl Wants {
+    #[cfg(test)]
+    pub(crate) const ALL: Self = Self { distances: true, terms: true };
+
+    #[inline(always)]
+    pub(crate) fn of(score: Score, scale: Scale) -> Self {
+        let terms = matches!(score, Score::Aps | Score::Raps { .. });
+        Self { distances: !terms || scale == Scale::Ranked, terms }
+    }
+}
+
 /// `beta d`, with 0 for d = 0 at infinite beta.
 #[inline(always)]
 fn scaled(beta: f64, distance: f64) -> f64 {

@@ -22,7 +22,7 @@ use crate::group::Group;
 use crate::kernel::{Candidates, View, Views, Workspace};
 use crate::pvalue::p_value;
 use crate::ranked_masses::RankedMasses;
-use crate::rows::{RowBuffer, Rows};
+use crate::rows::{GROUP, RowBuffer, Rows};
 use crate::scoring::{Scale, Scoring};
 use crate::sets::{SetBlock, Sets};
 use crate::simd::instances;
@@ -307,7 +307,8 @@ fn sets_rows<F: Float, R: Rows<F>>(
     let (mut scratch, mut columns) = (RowBuffer::default(), Vec::new());
     for (first, count) in groups(rows, range) {
         let ahead = rows.ahead(first + count);
-        let lent = rows.group(first, count, &mut scratch)?;
+        let mut lent: [&[F]; GROUP] = [&[]; GROUP];
+        rows.group(first, count, &mut scratch, &mut lent)?;
         let mut group = Group::new(&lent, count, ahead, &mut columns);
         let views = Views::of(&mut group, &candidates, randomness, first, |i| rows.position(first + i))?;
         for i in 0..count {
@@ -366,7 +367,8 @@ fn p_values_rows<F: Float, R: Rows<F>>(
     let mut winners = vec![0; k];
     let start = range.start;
     for (first, count) in groups(rows, range) {
-        let group = rows.group(first, count, &mut scratch)?;
+        let mut group: [&[F]; GROUP] = [&[]; GROUP];
+        rows.group(first, count, &mut scratch, &mut group)?;
         for (i, row) in (first..).zip(&group[..count]) {
             let out = &mut out[(i - start) * k..][..k];
             let view = View::of(row, i, rows.position(i), &candidates, randomness)?;

@@ -10,7 +10,7 @@ use crate::group::Group;
 use crate::kernel::{Candidates, Views};
 use crate::lane_cut::{LaneCut, LaneOrder, LaneRows};
 use crate::ranked_masses::RankedMasses;
-use crate::rows::{RowBuffer, Rows};
+use crate::rows::{GROUP, RowBuffer, Rows};
 use crate::scoring::Scoring;
 use crate::simd::instances;
 use crate::threads::{Plan, Size, map_parts};
@@ -149,7 +149,8 @@ fn sets_rows<F: Float, R: Rows<F>>(
     let (mut scratch, mut columns) = (RowBuffer::default(), Vec::new());
     for (first, count) in groups(rows, range) {
         let ahead = rows.ahead(first + count);
-        let lent = rows.group(first, count, &mut scratch)?;
+        let mut lent: [&[F]; GROUP] = [&[]; GROUP];
+        rows.group(first, count, &mut scratch, &mut lent)?;
         let mut group = Group::new(&lent, count, ahead, &mut columns);
         let views = Views::of(&mut group, &candidates, randomness, first, |i| rows.position(first + i))?;
         let mut ends = None;

@@ -12,7 +12,6 @@
 
 use crate::error::Error;
 use crate::rows::GROUP;
-use crate::sum::each_lane;
 
 /// Names the function from (seed, row) to U. Saved predictors carry it.
 pub const GENERATOR: &str = "row-bits-splitmix64-v1";
@@ -79,28 +78,26 @@ impl Randomness<'_> {
         if (0.0..=1.0).contains(&value) { Ok(value) } else { Err(Error::Uniform { row: index, value }) }
     }
 
-    /// [`Self::score_uniform`] of `count` rows from `first` on, whose words stand side by side.
+    /// Puts [`Self::score_uniform`] of `count` rows from `first` on, whose words stand side by side, into `u`.
     #[inline(always)]
     pub(crate) fn score_uniforms(
         &self,
         first: usize,
         count: usize,
         words: &[[u64; GROUP]; 2],
-    ) -> Result<[f64; GROUP], Error> {
+        u: &mut [f64; GROUP],
+    ) -> Result<(), Error> {
         let [tops, sums] = words;
         if let (Uniforms::FromRow, None) = (self.uniforms, self.row_ids) {
-            return Ok(each_lane!([0.0; GROUP], |i| uniform(
-                self.seed,
-                Stream::Score,
-                [tops[i], sums[i]],
-                None
-            )));
+            for i in 0..GROUP {
+                u[i] = uniform(self.seed, Stream::Score, [tops[i], sums[i]], None);
+            }
+            return Ok(());
         }
-        let mut u = [0.0; GROUP];
         for i in 0..count {
             u[i] = self.score_uniform(first + i, [tops[i], sums[i]])?;
         }
-        Ok(u)
+        Ok(())
     }
 
     /// The number that smooths the p-values of row `index`.
@@ -124,7 +121,7 @@ fn mix(x: u64) -> u64 {
     x ^ (x >> 31)
 }
 
-/// Hash of a seed and a list of words, by chained mixing. A loop, not a fold: see [`each_lane`].
+/// Hash of a seed and a list of words, by chained mixing. A loop, not a fold: see [`crate::sum::each_lane`].
 #[inline(always)]
 fn hash<const N: usize>(seed: u64, words: [u64; N]) -> u64 {
     let mut state = mix(seed);

@@ -226,10 +226,11 @@ fn batches_stay_in_the_pool_of_their_caller() {
             first: usize,
             count: usize,
             scratch: &'a mut RowBuffer<f32>,
-        ) -> Result<[&'a [f32]; tightset::GROUP], Error> {
+            lent: &mut [&'a [f32]; tightset::GROUP],
+        ) -> Result<(), Error> {
             let name = std::thread::current().name().unwrap_or_default().to_owned();
             self.readers.lock().unwrap().insert(name);
-            self.rows.group(first, count, scratch)
+            self.rows.group(first, count, scratch, lent)
         }
     }
 

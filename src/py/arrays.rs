@@ -365,21 +365,23 @@ impl<F: Float> Rows<F> for Table {
         first: usize,
         count: usize,
         scratch: &'a mut RowBuffer<F>,
-    ) -> Result<[&'a [F]; GROUP], Error> {
+        lent: &mut [&'a [F]; GROUP],
+    ) -> Result<(), Error> {
         if let Some(rows) = self.contiguous(first, count) {
-            return Ok(lend(rows, self.n_labels));
+            lend(rows, self.n_labels, lent);
+            return Ok(());
         }
         if let Some(head) = self.lent(self.source_row(first)) {
-            let mut group = [head; GROUP];
+            *lent = [head; GROUP];
             let mut all = true;
             for i in 1..count {
                 match self.lent(self.source_row(first + i)) {
-                    Some(row) => group[i] = row,
+                    Some(row) => lent[i] = row,
                     None => all = false, // a row stride that is no multiple of the element
                 }
             }
             if all {
-                return Ok(group);
+                return Ok(());
             }
         }
         let wanted = first..first + count;
@@ -404,7 +406,8 @@ impl<F: Float> Rows<F> for Table {
                 }
             }
         }
-        Ok(lend(scratch.held(&wanted, self.n_labels).unwrap_or_default(), self.n_labels))
+        lend(scratch.held(&wanted, self.n_labels).unwrap_or_default(), self.n_labels, lent);
+        Ok(())
     }
 
     #[inline(always)]

@@ -361,6 +361,31 @@ impl Vector for Avx2 {
         }
     }
     #[inline(always)]
+    unsafe fn minus([even, odd]: Self::LongCounts, others: Self::LongCounts) -> Self::LongCounts {
+        // SAFETY: see splat.
+        unsafe { [_mm256_sub_epi64(even, others[0]), _mm256_sub_epi64(odd, others[1])] }
+    }
+    #[inline(always)]
+    unsafe fn four_columns(rows: &[&[f32]], first: usize) -> [Self; 4] {
+        // SAFETY: four values of each row are readable, as the caller vouches; see splat.
+        unsafe {
+            let four = |row: usize| _mm_loadu_ps(rows[row].as_ptr().add(first));
+            // The halves have a row of the first four rows and one of the others.
+            let both = |row: usize| _mm256_set_m128(four(4 + row), four(row));
+            let (a, b, c, d) = (both(0), both(1), both(2), both(3));
+            let (low, high) = (_mm256_unpacklo_ps(a, b), _mm256_unpackhi_ps(a, b));
+            let (other_low, other_high) = (_mm256_unpacklo_ps(c, d), _mm256_unpackhi_ps(c, d));
+            let pair = |a, b| (_mm256_castps_pd(a), _mm256_castps_pd(b));
+            let ((a, b), (c, d)) = (pair(low, other_low), pair(high, other_high));
+            [
+                Self(_mm256_castpd_ps(_mm256_unpacklo_pd(a, b))),
+                Self(_mm256_castpd_ps(_mm256_unpackhi_pd(a, b))),
+                Self(_mm256_castpd_ps(_mm256_unpacklo_pd(c, d))),
+                Self(_mm256_castpd_ps(_mm256_unpackhi_pd(c, d))),
+            ]
+        }
+    }
+    #[inline(always)]
     unsafe fn transpose(rows: [Self; 16]) -> [Self; 16] {
         let (mut pairs, mut fours, mut columns) = (rows, rows, rows);
         // SAFETY: see splat.

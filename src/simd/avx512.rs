@@ -319,6 +319,37 @@ impl Vector for Avx512 {
         }
     }
     #[inline(always)]
+    unsafe fn minus([even, odd]: Self::LongCounts, others: Self::LongCounts) -> Self::LongCounts {
+        // SAFETY: see splat.
+        unsafe { [_mm512_sub_epi64(even, others[0]), _mm512_sub_epi64(odd, others[1])] }
+    }
+    #[inline(always)]
+    unsafe fn four_columns(rows: &[&[f32]], first: usize) -> [Self; 4] {
+        // SAFETY: four values of each row are readable, as the caller vouches; see splat.
+        unsafe {
+            let four = |row: usize| _mm_loadu_ps(rows[row].as_ptr().add(first));
+            // Quarter q of each has a row of the rows from 4 q on.
+            let mut quarters = [_mm512_setzero_ps(); 4];
+            for (i, quarter) in quarters.iter_mut().enumerate() {
+                let vector = _mm512_broadcast_f32x4(four(i));
+                let vector = _mm512_mask_broadcast_f32x4(vector, 0x00f0, four(4 + i));
+                let vector = _mm512_mask_broadcast_f32x4(vector, 0x0f00, four(8 + i));
+                *quarter = _mm512_mask_broadcast_f32x4(vector, 0xf000, four(12 + i));
+            }
+            let [a, b, c, d] = quarters;
+            let (low, high) = (_mm512_unpacklo_ps(a, b), _mm512_unpackhi_ps(a, b));
+            let (other_low, other_high) = (_mm512_unpacklo_ps(c, d), _mm512_unpackhi_ps(c, d));
+            let pair = |a, b| (_mm512_castps_pd(a), _mm512_castps_pd(b));
+            let ((a, b), (c, d)) = (pair(low, other_low), pair(high, other_high));
+            [
+                Self(_mm512_castpd_ps(_mm512_unpacklo_pd(a, b))),
+                Self(_mm512_castpd_ps(_mm512_unpackhi_pd(a, b))),
+                Self(_mm512_castpd_ps(_mm512_unpacklo_pd(c, d))),
+                Self(_mm512_castpd_ps(_mm512_unpackhi_pd(c, d))),
+            ]
+        }
+    }
+    #[inline(always)]
     unsafe fn transpose(rows: [Self; 16]) -> [Self; 16] {
         const EVEN: i32 = 0b10_00_10_00;
         const ODD: i32 = 0b11_01_11_01;

@@ -65,30 +65,25 @@ pub(super) unsafe fn read<V: Vector>(
         unsafe {
             let mut scan = LaneScan::<V>::new();
             let lines = lane * columns.len() / LANES;
-            for (first, columns) in (0..).step_by(V::LANES).zip(columns.chunks_mut(V::LANES)) {
-                let mut tile = [V::splat(0.0); 16];
+            let (fours, last) = columns.as_chunks_mut::<4>();
+            let (whole, group) = (4 * fours.len(), &rows[lane..lane + V::LANES]);
+            for (i, four) in fours.iter_mut().enumerate() {
                 // Where no sums follow that leave time for it, what will be read is fetched here.
-                if !with_entropy {
-                    for i in 0..columns.len() * V::LANES / LANES {
-                        fetch([&[], ahead[0]], lines + first * V::LANES / LANES + i);
-                    }
+                let far = if with_entropy { ahead[1] } else { ahead[0] };
+                for line in 0..4 * V::LANES / LANES {
+                    fetch([&[], far], lines + i * 4 * V::LANES / LANES + line);
                 }
-                // Whole squares in loops of known length, so that they stay in registers.
-                if columns.len() == V::LANES {
-                    for i in 0..V::LANES {
-                        tile[i] = V::load(rows[lane + i].as_ptr().add(first));
-                    }
-                    let tile = V::transpose(tile);
-                    for i in 0..V::LANES {
-                        tile[i].store(columns[i].0.as_mut_ptr().add(lane));
-                        scan.take(tile[i]);
-                    }
-                    continue;
+                for (column, values) in four.iter_mut().zip(V::four_columns(group, 4 * i)) {
+                    values.store(column.0.as_mut_ptr().add(lane));
+                    scan.take(values);
                 }
+            }
+            if !last.is_empty() {
+                let mut tile = [V::splat(0.0); 16];
                 for i in 0..V::LANES {
-                    tile[i] = V::load_part(rows[lane + i].as_ptr().add(first), columns.len());
+                    tile[i] = V::load_part(group[i].as_ptr().add(whole), last.len());
                 }
-                for (column, values) in columns.iter_mut().zip(V::transpose(tile)) {
+                for (column, values) in last.iter_mut().zip(V::transpose(tile)) {
                     values.store(column.0.as_mut_ptr().add(lane));
                     scan.take(values);
                 }
@@ -109,7 +104,7 @@ pub(super) unsafe fn read<V: Vector>(
             let second = V::load(found.second.as_ptr().add(lane));
             // The lines that these lanes' rows of the next group will be read from.
             let lines = lane * columns.len() / LANES;
-            let (e_sums, d_sums) = unit_sums(columns, lane, second, ahead, lines);
+            let (e_sums, d_sums) = unit_sums(columns, lane, second, [ahead[0], &[]], lines);
             V::store_wide(e_sums, found.exponentials.as_mut_ptr().add(lane));
             V::store_wide(d_sums, found.weighted.as_mut_ptr().add(lane));
         }
@@ -205,6 +200,24 @@ pub(super) unsafe fn write_rows<V: Vector>(
     }
 }
 
+/// A bit for each row whose label is alone at the top.
+///
+/// # Safety
+/// The instruction set of V must be available.
+#[inline(always)]
+pub(super) unsafe fn are_top<V: Vector>(logit: &Each<f32>, max: &Each<f32>, second: &Each<f32>) -> u32 {
+    let mut bits = 0;
+    for lane in (0..GROUP).step_by(V::LANES) {
+        // SAFETY: as in `read`.
+        unsafe {
+            let (y, max) = (V::load(logit.as_ptr().add(lane)), V::load(max.as_ptr().add(lane)));
+            let at_top = V::bits(y.greater_or_equal(max));
+            bits |= (at_top & V::bits(max.greater(V::load(second.as_ptr().add(lane))))) << lane;
+        }
+    }
+    bits
+}
+
 /// How many labels rank before each row's label, and the largest logit of the others. Whether that holds: not when
 /// another label has the same logit, which the plain form settles.
 ///
@@ -278,14 +291,10 @@ pub(super) unsafe fn split_terms<V: Vector>(
                 all = V::lengthen(all_run, all);
                 uppers = V::lengthen(upper_run, uppers);
             });
-            V::store_long_counts(uppers, upper.as_mut_ptr().add(lane));
-            V::store_long_counts(all, lower.as_mut_ptr().add(lane));
-            let own = depths.own(y);
             // Wrapping, here and below: another thread may change the rows after they were written side by side.
-            for i in 0..V::LANES {
-                let taken = upper[lane + i] + u64::from(own[i]);
-                lower[lane + i] = lower[lane + i].wrapping_sub(taken);
-            }
+            let after = V::minus(V::minus(all, uppers), depths.own(y));
+            V::store_long_counts(uppers, upper.as_mut_ptr().add(lane));
+            V::store_long_counts(after, lower.as_mut_ptr().add(lane));
         }
     }
 }
@@ -315,11 +324,8 @@ pub(super) unsafe fn sum_terms<V: Vector>(
                 }
                 all = V::lengthen(counts, all);
             });
-            V::store_long_counts(all, sums.as_mut_ptr().add(lane));
             let own = depths.own(V::load(logit.as_ptr().add(lane)));
-            for i in 0..V::LANES {
-                sums[lane + i] = sums[lane + i].wrapping_sub(u64::from(own[i]));
-            }
+            V::store_long_counts(V::minus(all, own), sums.as_mut_ptr().add(lane));
         }
     }
 }
@@ -357,12 +363,11 @@ impl<V: Vector> LaneDepths<V> {
 
     /// The coarse quanta of the labels themselves, relative to the shifts.
     #[inline(always)]
-    unsafe fn own(&self, logit: V) -> [u32; 16] {
-        let mut own = [0; 16];
+    unsafe fn own(&self, logit: V) -> V::LongCounts {
         // SAFETY: as in `read`.
         unsafe {
-            V::store_counts(self.term(logit, self.shift).add_rounded(V::no_counts()), own.as_mut_ptr());
-        };
-        own
+            let counts = self.term(logit, self.shift).add_rounded(V::no_counts());
+            V::lengthen(counts, V::no_long_counts())
+        }
     }
 }

@@ -110,6 +110,10 @@ pub(super) trait Vector: Copy {
     unsafe fn lengthen(counts: Self::Counts, sums: Self::LongCounts) -> Self::LongCounts;
     unsafe fn total_count(sums: Self::LongCounts) -> u64;
     unsafe fn store_long_counts(sums: Self::LongCounts, to: *mut u64);
+    /// The sums less others.
+    unsafe fn minus(sums: Self::LongCounts, others: Self::LongCounts) -> Self::LongCounts;
+    /// Four columns of as many rows as there are lanes, from label `first` on; each row must have so many.
+    unsafe fn four_columns(rows: &[&[f32]], first: usize) -> [Self; 4];
     /// Turns the first `LANES` vectors, as rows of a square, into its columns.
     unsafe fn transpose(rows: [Self; 16]) -> [Self; 16];
 }

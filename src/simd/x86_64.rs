@@ -97,6 +97,10 @@ dispatched! {
 }
 
 dispatched! {
+    /// A bit for each float32 row of a group whose label is alone at the top.
+    fn are_top(logit: &Each<f32>, max: &Each<f32>, second: &Each<f32>) -> u32 = columns::are_top;
+}
+dispatched! {
     /// [`crate::place::count_and_next`] of the lower labels of a float32 row.
     fn count_lower(part: &[f32], y: f32) -> (usize, f32) = places::count_and_next<true>;
 }
