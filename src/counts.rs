@@ -9,7 +9,8 @@ use crate::error::Error;
 use crate::float::Float;
 use crate::group::Group;
 use crate::kernel::{Candidates, Views};
-use crate::lane_cut::{LaneCut, LaneOrder, LaneRows};
+use crate::lane_cut::LaneCut;
+use crate::lane_order::LaneOrder;
 use crate::ranked_masses::RankedMasses;
 use crate::rows::{GROUP, RowBuffer, Rows};
 use crate::scoring::Scoring;
@@ -136,22 +137,22 @@ fn count_rows<F: Float, R: Rows<F>>(
     let (mut top, mut masses) = (TopLabels::default(), RankedMasses::default());
     let (mut order, mut open) = (LaneOrder::default(), Vec::new());
     let (mut scratch, mut columns) = (RowBuffer::default(), Vec::new());
+    let mut views = Views::new(rows.n_labels());
     for (first, count) in groups(rows, range) {
         let ahead = rows.ahead(first + count);
         let mut lent: [&[F]; GROUP] = [&[]; GROUP];
         rows.group(first, count, &mut scratch, &mut lent)?;
         let mut group = Group::new(&lent, count, ahead, &mut columns);
-        let views = Views::of(&mut group, candidates, randomness, first, |i| rows.position(first + i))?;
+        views.read(&mut group, candidates, randomness, first, |i| rows.position(first + i))?;
         // What lanes leave open of each cut, a bit for each row.
         open.clear();
         open.resize(cuts.len(), u32::MAX);
         if let Some(columns) = group.columns() {
-            order.begin(columns);
+            order.begin(columns.len());
             for (SlotCut { slot, cut, lanes }, open) in cuts.iter().zip(&mut open) {
                 let Some(lanes) = lanes else { continue };
                 let scale = views.sharpness(cut.scoring).scale;
-                let rows = LaneRows { columns, max: &views.scans.max, scale: &scale, u: &views.u };
-                let ends = lanes.ends(&rows, &mut order);
+                let ends = lanes.ends(&views.lanes(columns, &scale), &mut order);
                 *open = ends.open();
                 for size in (0..count).filter_map(|i| ends.size(i)) {
                     counts[*slot].add_row(size as u64, size as u64);

@@ -46,8 +46,8 @@ pub trait Float:
     const LARGEST_EXPONENT: i32;
     /// From this magnitude on every value is a whole number.
     const INTEGRAL_FROM: Self;
-    /// Rows of at most so many labels are summed in coarse quanta (see [`crate::sum::Grain`]).
-    const MOST_COARSE: usize;
+    /// [`Self::DEEPEST`] for coarse quanta (see [`crate::sum::Grain`]).
+    const DEEPEST_COARSE: Self;
 
     /// Nearest value of this type.
     fn from_f64(value: f64) -> Self;
@@ -101,6 +101,8 @@ pub trait Float:
     fn accumulate(value: Self, high: &mut u64, low: &mut u64);
     /// The words that `value` adds to a lane, free of anchors.
     fn words(value: Self) -> (u64, u64);
+    /// The same of `value` in coarse quanta (see [`crate::sum::Grain`]).
+    fn coarse_words(value: Self) -> (u64, u64);
     /// The words of a lane that took `count` values, free of their anchors.
     fn without_anchors(high: u64, low: u64, count: u64) -> (u64, u64);
     /// The integer sum of words, in units of [`Self::QUANTUM`].
@@ -132,6 +134,13 @@ pub trait Float:
 pub(crate) const ANCHOR: f64 = 3.0;
 // What the first rounding leaves, at most 2^-52, is rounded to a multiple of 2^-99 the same way.
 pub(crate) const LOW_ANCHOR: f64 = 1.5 / (1_u64 << 47) as f64;
+// The same for coarse quanta, of 2^-29 in float32 and 2^-56 in float64.
+const COARSE_ANCHOR: f64 = 3.0 * (1_u32 << 22) as f64;
+pub(crate) const COARSE_LOW_ANCHOR: f64 = 1.5 / 16.0;
+/// Quanta in a coarse one, as a power of two.
+pub(crate) const COARSE_BITS: u32 = 22;
+/// The same in float64.
+pub(crate) const WIDE_COARSE_BITS: u32 = 43;
 const QUANTUM_HIGH: f64 = 1.0 / (1_u64 << 51) as f64;
 const LOW_BITS: u32 = 48;
 
@@ -145,7 +154,7 @@ impl Float for f32 {
     const SMALLEST_SCALE: Self = 1.0 / (1_u128 << 122) as f32;
     const LARGEST_EXPONENT: i32 = 125;
     const INTEGRAL_FROM: Self = 8_388_608.0;
-    const MOST_COARSE: usize = 1024;
+    const DEEPEST_COARSE: Self = 31.0;
     const QUANTUM: f64 = QUANTUM_HIGH;
 
     #[inline(always)]
@@ -264,6 +273,12 @@ impl Float for f32 {
     }
 
     #[inline(always)]
+    fn coarse_words(value: Self) -> (u64, u64) {
+        let anchored = f64::from(value) + COARSE_ANCHOR;
+        (anchored.to_bits().wrapping_sub(COARSE_ANCHOR.to_bits()) << COARSE_BITS, 0)
+    }
+
+    #[inline(always)]
     fn without_anchors(high: u64, _low: u64, count: u64) -> (u64, u64) {
         (high.wrapping_sub(count.wrapping_mul(ANCHOR.to_bits())), 0)
     }
@@ -302,7 +317,7 @@ impl Float for f64 {
     const SMALLEST_SCALE: Self = f64::from_bits((1023 - 1015) << 52);
     const LARGEST_EXPONENT: i32 = 1021;
     const INTEGRAL_FROM: Self = 4_503_599_627_370_496.0;
-    const MOST_COARSE: usize = 0;
+    const DEEPEST_COARSE: Self = 58.0;
     const QUANTUM: f64 = QUANTUM_HIGH / (1_u64 << LOW_BITS) as f64;
 
     #[inline(always)]
@@ -430,6 +445,14 @@ impl Float for f64 {
     }
 
     #[inline(always)]
+    fn coarse_words(value: Self) -> (u64, u64) {
+        let anchored = value + ANCHOR;
+        let rest = value - (anchored - ANCHOR);
+        let low = (rest + COARSE_LOW_ANCHOR).to_bits().wrapping_sub(COARSE_LOW_ANCHOR.to_bits());
+        (anchored.to_bits().wrapping_sub(ANCHOR.to_bits()), low << WIDE_COARSE_BITS)
+    }
+
+    #[inline(always)]
     fn without_anchors(high: u64, low: u64, count: u64) -> (u64, u64) {
         let high = high.wrapping_sub(count.wrapping_mul(ANCHOR.to_bits()));
         (high, low.wrapping_sub(count.wrapping_mul(LOW_ANCHOR.to_bits())))
@@ -463,6 +486,7 @@ mod tests {
             let (mut high, mut low) = (0, 0);
             F::accumulate(F::exp2(F::DEEPEST.over(scale), scale), &mut high, &mut low);
             assert_eq!(F::without_anchors(high, low, 1), (0, 0));
+            assert_eq!(F::coarse_words(F::exp2(F::DEEPEST_COARSE.over(scale), scale)), (0, 0));
         }
         for scale in [f32::SMALLEST_SCALE, 1e-3, 1.0, 1e9, f32::MAX] {
             check(scale);

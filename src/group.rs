@@ -117,7 +117,7 @@ impl<'a, F: Float> Group<'a, F> {
 
     #[inline(always)]
     pub(crate) fn grain(&self) -> Grain {
-        Grain::of::<F>(self.rows[0].len())
+        Grain::of(self.rows[0].len())
     }
 
     /// The rows transposed, where labels are few.

@@ -1,5 +1,7 @@
 //! The masses of a group of rows, one label each: the fast twin of [`crate::masses`].
 
+#[cfg(target_arch = "x86_64")]
+use crate::float::COARSE_BITS;
 use crate::float::Float;
 #[cfg(target_arch = "x86_64")]
 use crate::group::lanes;
@@ -12,7 +14,7 @@ use crate::score::{MassLanes, Wants};
 #[cfg(target_arch = "x86_64")]
 use crate::simd::x86_64;
 #[cfg(target_arch = "x86_64")]
-use crate::sum::{COARSE, COARSE_BITS};
+use crate::sum::COARSE;
 use crate::sum::{Depths, Lanes, each_lane, sums_of_few, words};
 
 /// Where the sums over the labels before each row's label, if they are parted, and over the others go.

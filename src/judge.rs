@@ -5,7 +5,7 @@
 //! if `beta d + log Z - log K > q`, both linear in the logit. In between, `left` is the exact total less
 //! the exact sum so far. THR and RANK compare the odds against the label with a bound fixed in advance.
 //!
-//! Margins. A term's relative error is below 60 * 2^-24 * log 2 plus 8e-7 (float32: the depth, which is rounded
+//! Margins. A term's relative error is below 60 * 2^-24 * log 2 plus 1.2e-6 (float32: the depth, which is rounded
 //! before it is multiplied, and the exponential), and sums add half a quantum a label: 4e-6 in all where sums are not
 //! tiny. The definition has the same sources, and coarse quanta in place of fine ones: 2.6e-6 more, relative to each
 //! sum itself (see [`crate::sum::Grain`]). The margins below are more than ten times that.

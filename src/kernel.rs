@@ -8,11 +8,12 @@ use crate::error::Error;
 use crate::float::Float;
 use crate::group::{Group, Places};
 use crate::group_scans::Scans;
+use crate::lane_cut::LaneRows;
 use crate::masses::{Census, Sharpness, SharpnessLanes, Sums, label_masses, top_masses};
 use crate::order::Order;
 use crate::place::place_in;
 use crate::row::{Scan, entropy};
-use crate::rows::GROUP;
+use crate::rows::{Column, GROUP};
 use crate::score::{MassLanes, Masses, Wants, limit_score, score};
 use crate::scoring::{Reweight, Scale, Score, Scoring};
 use crate::simd::instances;
@@ -103,7 +104,7 @@ fn label_scores_of_group<F: Float>(
     let mut u = [0.0; GROUP];
     randomness.score_uniforms(first, group.count, &scans.words(), &mut u)?;
     let mut shared: Option<SumsKey> = None;
-    let grain = Grain::of::<F>(n_labels);
+    let grain = Grain::of(n_labels);
     for &c in &candidates.order {
         let candidate = &candidates.list[c];
         let Scoring { score: name, reweight, temperature } = *candidate;
@@ -183,7 +184,7 @@ impl<'a, F: Float> View<'a, F> {
     #[inline(always)]
     pub(crate) fn sharpness(&self, candidate: &Scoring) -> Sharpness<F> {
         let weight = candidate.reweight.weight(self.entropy);
-        Sharpness::new(weight, candidate.temperature, Grain::of::<F>(self.row.len()))
+        Sharpness::new(weight, candidate.temperature, Grain::of(self.row.len()))
     }
 
     #[inline(always)]
@@ -310,26 +311,36 @@ pub(crate) struct Views<F> {
 }
 
 impl<F: Float> Views<F> {
-    /// Views of a group whose first row is row `first` of the call; `position` names a row of the group.
+    /// Of rows of so many labels, not yet read.
     #[inline(always)]
-    pub(crate) fn of(
+    pub(crate) fn new(n_labels: usize) -> Self {
+        Self { scans: Scans::EMPTY, entropies: [0.0; GROUP], u: [0.0; GROUP], grain: Grain::of(n_labels) }
+    }
+
+    /// Reads a group whose first row is row `first` of the call; `position` names a row of the group.
+    #[inline(always)]
+    pub(crate) fn read(
+        &mut self,
         group: &mut Group<'_, F>,
         candidates: &Candidates<'_>,
         randomness: &Randomness<'_>,
         first: usize,
         position: impl Fn(usize) -> usize,
-    ) -> Result<Self, Error> {
-        let grain = Grain::of::<F>(group.rows[0].len());
-        let mut views = Self { scans: Scans::EMPTY, entropies: [0.0; GROUP], u: [0.0; GROUP], grain };
-        group.scan(candidates.entropy, position, &mut views.scans)?;
-        complete_views(&mut views, candidates.entropy, randomness, first, group.count)?;
-        Ok(views)
+    ) -> Result<(), Error> {
+        group.scan(candidates.entropy, position, &mut self.scans)?;
+        complete_views(self, candidates.entropy, randomness, first, group.count)
     }
 
     /// [`View::sharpness`] of each row.
     #[inline(always)]
     pub(crate) fn sharpness(&self, candidate: &Scoring) -> SharpnessLanes<F> {
         SharpnessLanes::new(&candidate.reweight.weights(&self.entropies), candidate.temperature, self.grain)
+    }
+
+    /// The rows transposed, as a candidate of this scale sees them.
+    #[inline(always)]
+    pub(crate) fn lanes<'a>(&'a self, columns: &'a [Column<F>], scale: &'a [F; GROUP]) -> LaneRows<'a, F> {
+        LaneRows { columns, max: &self.scans.max, second: &self.scans.second, scale, u: &self.u }
     }
 
     /// Row i of the group.

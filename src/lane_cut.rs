@@ -1,7 +1,6 @@
 //! Where the sets of a group of rows end, one lane a row: the fast twin of [`crate::cut`] for few labels.
 //!
-//! Labels are taken by rank in all rows at once, each rank by one pass over the columns for the largest logit
-//! that is left. At each rank a share of the total Z is compared with bounds that depend on the rank alone:
+//! Labels are taken by rank in all rows at once (see [`crate::lane_order`]). At each rank a share of the total Z is compared with bounds that depend on the rank alone:
 //!
 //! | score | share | in at q when it is at least |
 //! |---|---|---|
@@ -16,21 +15,26 @@
 //! compared by what it leaves, which may be far less than the rounding of its own mass.) A row with a label
 //! within the margin of a bound is open: it goes through [`Cut::walk`], which asks the definition.
 //!
-//! Margins. Terms are those of [`crate::ranked_masses`] in the form that turns into vector code (see
-//! [`crate::exp2`]): as near to the exponential, and within 1e-6 of the others, relative to each term. They are summed,
+//! Margins. Terms are those of [`crate::ranked_masses`] or, where they are not written out in vectors, of the form that
+//! turns into such (see [`crate::exp2`]): within 1.5e-6 of them, relative to each term. They are summed,
 //! and taken off the sum by rank, in float64 instead of integers. Each of at most 2 * 128 additions rounds by 2^-53 of
-//! Z or less: 3e-14 in all. So masses differ from the ones that `judge.rs` compares by less than 1e-6 of themselves and
+//! Z or less: 3e-14 in all. So masses differ from the ones that `judge.rs` compares by less than 1.5e-6 of themselves and
 //! [`ROUNDING`] of Z, and the margins are its own, relative to the mass and a hundred times that, with `ROUNDING`
 //! in place of the quanta.
 
 use crate::cut::Cut;
 use crate::elementary::{exp, ln};
 use crate::float::Float;
+#[cfg(target_arch = "x86_64")]
+use crate::group::lanes;
+use crate::lane_order::LaneOrder;
 use crate::nucleus::FEW_LABELS;
 use crate::rows::{Column, GROUP};
 use crate::scoring::Score;
+#[cfg(target_arch = "x86_64")]
+use crate::simd::x86_64;
 use crate::simd::{Level, instances, level};
-use crate::sum::{deepest, each_lane};
+use crate::sum::{Depths, each_lane};
 use crate::unit_sums::MOST_SIDE_BY_SIDE;
 
 /// A cut that is made in lanes.
@@ -67,9 +71,6 @@ const MOST_BY_MASS: usize = 90;
 /// What the sums, the bounds and the definition's fine quanta may be off by, in units of Z: ten times and more. Its
 /// coarse quanta are within the margins relative to the mass, as in `judge.rs`.
 const ROUNDING: f64 = 1e-12;
-/// Most sets have no more labels than this.
-const SHORT: usize = 4;
-
 /// Beyond this, differences of thresholds and penalties would have roundings that are not covered.
 const LARGEST_THRESHOLD: f64 = 1e3;
 /// The same for the weight of SAPS.
@@ -120,7 +121,7 @@ impl LaneCut {
         Some(Self { share, bounds: bounds.collect() })
     }
 
-    /// Where the sets of a group's rows end. `order` must have begun with the group's columns.
+    /// Where the sets of a group's rows end. `order` must have begun with the group.
     #[inline(always)]
     pub(crate) fn ends<F: Float>(&self, rows: &LaneRows<'_, F>, order: &mut LaneOrder<F>) -> Ends {
         ends(self, rows, order)
@@ -157,64 +158,13 @@ fn needed(score: Score, rank: usize, q: f64) -> (f64, f64) {
     }
 }
 
-/// The labels of a group's rows by rank, found as far as someone asked.
-#[derive(Debug, Default)]
-pub(crate) struct LaneOrder<F> {
-    /// The columns, with `-inf` in place of all labels found but the last.
-    rest: Vec<Column<F>>,
-    logits: Vec<Column<F>>,
-    labels: Vec<[u32; GROUP]>,
-    found: usize,
-}
-
-impl<F: Float> LaneOrder<F> {
-    /// Takes the columns of a group.
-    #[inline(always)]
-    pub(crate) fn begin(&mut self, columns: &[Column<F>]) {
-        self.rest.clear();
-        self.rest.extend_from_slice(columns);
-        self.logits.resize(columns.len(), Column([F::ZERO; GROUP]));
-        self.labels.resize(columns.len().max(SHORT), [0; GROUP]);
-        self.found = 0;
-    }
-
-    /// Adds the first labels of a row, as many as an end says, by rank.
-    #[inline(always)]
-    pub(crate) fn add_labels(&self, row: usize, size: usize, labels: &mut Vec<i32>) {
-        if size <= SHORT {
-            // Written always, kept or cut off: how many it is cannot be foreseen.
-            labels.extend_from_slice(&each_lane!([0; SHORT], |rank| self.labels[rank][row] as i32));
-            labels.truncate(labels.len() - (SHORT - size));
-        } else {
-            labels.extend(self.labels[..size].iter().map(|of_rank| of_rank[row] as i32));
-        }
-    }
-
-    /// Finds the next rank of all rows: `-inf` where no possible label is left.
-    #[inline(always)]
-    fn extend(&mut self) {
-        let last = if self.found == 0 { [u32::MAX; GROUP] } else { self.labels[self.found - 1] };
-        let (mut best, mut label) = ([F::NEG_INFINITY; GROUP], [0; GROUP]);
-        for (k, column) in (0_u32..).zip(&mut self.rest) {
-            for lane in 0..GROUP {
-                let z = if last[lane] == k { F::NEG_INFINITY } else { column.0[lane] };
-                column.0[lane] = z;
-                // Strictly: of equal logits the lowest label comes first.
-                label[lane] = if z > best[lane] { k } else { label[lane] };
-                best[lane] = z.larger(best[lane]);
-            }
-        }
-        self.logits[self.found] = Column(best);
-        self.labels[self.found] = label;
-        self.found += 1;
-    }
-}
-
 /// The rows of a group, as far as a candidate sees them.
 #[derive(Debug)]
 pub(crate) struct LaneRows<'a, F> {
     pub(crate) columns: &'a [Column<F>],
+    /// The two largest logits.
     pub(crate) max: &'a [F; GROUP],
+    pub(crate) second: &'a [F; GROUP],
     /// `beta log2(e)`.
     pub(crate) scale: &'a [F; GROUP],
     pub(crate) u: &'a [f64; GROUP],
@@ -243,6 +193,12 @@ impl Ends {
         bits
     }
 
+    /// The sizes of the sets, if no row of the first `count` is open.
+    #[inline(always)]
+    pub(crate) fn sizes(&self, count: usize) -> Option<&[u32; GROUP]> {
+        (self.open() & (u32::MAX >> (GROUP - count)) == 0).then_some(&self.size)
+    }
+
     /// The size of a row's set; `None` for a row that is open.
     #[inline(always)]
     pub(crate) fn size(&self, row: usize) -> Option<usize> {
@@ -256,26 +212,18 @@ instances! {
 
 #[inline(always)]
 fn ends_body<F: Float>(cut: &LaneCut, rows: &LaneRows<'_, F>, order: &mut LaneOrder<F>) -> Ends {
-    let LaneRows { columns, max, scale, u } = *rows;
-    let bottom = each_lane!([F::ZERO; GROUP], |i| deepest(scale[i]));
-    let mut z = [0.0; GROUP];
-    for column in columns {
-        for lane in 0..GROUP {
-            z[lane] += term(column.0[lane], max[lane], scale[lane], bottom[lane]).to_f64();
-        }
-    }
+    let LaneRows { columns, max, second, scale, u } = *rows;
+    let z = total_terms(columns, max, scale);
     // Where beta leaves the type's range sums may hold terms that it has not (see `cut.rs`).
     let mut state = each_lane!([ALIVE; GROUP], |i| if scale[i] < F::MAX { ALIVE } else { OPEN });
     let mut size = [0_u32; GROUP];
     let mut after = z;
     for (i, &(in_at, out_at)) in cut.bounds.iter().enumerate() {
         if i == order.found {
-            order.extend();
+            order.extend(columns, max, second);
         }
         let logits = &order.logits[i].0;
-        let own = each_lane!([0.0; GROUP], |lane| {
-            term(logits[lane], max[lane], scale[lane], bottom[lane]).to_f64()
-        });
+        let own = terms(logits, max, scale);
         // A mass, and what is added to it without a margin of its own.
         let (mut mass, mut offset) = (own, [0.0; GROUP]);
         match cut.share {
@@ -315,11 +263,39 @@ fn ends_body<F: Float>(cut: &LaneCut, rows: &LaneRows<'_, F>, order: &mut LaneOr
     Ends { size, state }
 }
 
-/// [`crate::sum::Depths::term_in_lanes`], with what its scale is deepest at.
+/// The terms of a logit of each row, relative to its largest one.
 #[inline(always)]
-fn term<F: Float>(z: F, shift: F, scale: F, bottom: F) -> F {
-    let depth = shift - z;
-    F::exp2_in_lanes(if depth >= F::ZERO && depth < bottom { depth } else { bottom }, scale)
+fn terms<F: Float>(logits: &[F; GROUP], max: &[F; GROUP], scale: &[F; GROUP]) -> [f64; GROUP] {
+    let mut terms = [0.0; GROUP];
+    #[cfg(target_arch = "x86_64")]
+    if let (Some(logits), Some(max), Some(scale)) = (lanes(logits), lanes(max), lanes(scale))
+        && x86_64::terms(logits, max, scale, &mut terms).is_some()
+    {
+        return terms;
+    }
+    for lane in 0..GROUP {
+        terms[lane] = Depths::new(scale[lane]).term_in_lanes(logits[lane], max[lane]).to_f64();
+    }
+    terms
+}
+
+/// The sums of these terms over all labels. The terms are the same to the bit: they are taken off these sums again.
+#[inline(always)]
+fn total_terms<F: Float>(columns: &[Column<F>], max: &[F; GROUP], scale: &[F; GROUP]) -> [f64; GROUP] {
+    let mut totals = [0.0; GROUP];
+    #[cfg(target_arch = "x86_64")]
+    if let (Some(columns), Some(max), Some(scale)) = (F::columns_as_f32(columns), lanes(max), lanes(scale))
+        && x86_64::total_terms(columns, max, scale, &mut totals).is_some()
+    {
+        return totals;
+    }
+    let depths = each_lane!([Depths::new(F::LOG2_E); GROUP], |i| Depths::new(scale[i]));
+    for column in columns {
+        for lane in 0..GROUP {
+            totals[lane] += depths[lane].term_in_lanes(column.0[lane], max[lane]).to_f64();
+        }
+    }
+    totals
 }
 
 #[cfg(test)]
@@ -359,10 +335,10 @@ mod tests {
         let randomness = Randomness { uniforms: Uniforms::Each(u), ..Randomness::default() };
         let mut columns = Vec::new();
         let mut group = Group::new(&rows, data.len(), &[], &mut columns);
-        let views = Views::of(&mut group, &candidates, &randomness, 0, |i| i).unwrap();
+        let mut views = Views::new(k);
+        views.read(&mut group, &candidates, &randomness, 0, |i| i).unwrap();
         let scale = views.sharpness(scoring).scale;
-        let lanes =
-            LaneRows { columns: group.columns().unwrap(), max: &views.scans.max, scale: &scale, u: &views.u };
+        let lanes = views.lanes(group.columns().unwrap(), &scale);
         let of = pick % data.len();
         let score = views.view(of, rows[of], &candidates).label_score(pick / 7 % k, scoring, Scale::Ranked);
         // Thresholds that are scores, just beside them, and far away.
@@ -371,7 +347,7 @@ mod tests {
         let (mut decided, mut judged) = (0, 0);
         // One order for all thresholds, as all candidates of a row share one.
         let mut order = LaneOrder::default();
-        order.begin(lanes.columns);
+        order.begin(k);
         for hi in near.into_iter().chain(far).step_by(THRESHOLDS) {
             for lo in [hi, score.min(hi), hi - 1e-3, f64::NEG_INFINITY].into_iter().step_by(OTHERS) {
                 let cut = Cut::new(scoring, lo, hi, k);

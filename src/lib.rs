@@ -67,6 +67,7 @@ mod json;
 mod judge;
 mod kernel;
 mod lane_cut;
+mod lane_order;
 mod masses;
 mod nucleus;
 mod order;

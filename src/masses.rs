@@ -145,7 +145,7 @@ pub(crate) fn split_sums<F: Float>(
     shift: F,
     scale: F,
 ) -> (i128, i128) {
-    let grain = Grain::of::<F>(row.len());
+    let grain = Grain::of(row.len());
     let (above_left, below_left) = split_lower(&row[..label], y, max, shift, scale, grain);
     let (above_right, below_right) = split_higher(&row[label + 1..], y, max, shift, scale, grain);
     (above_left + above_right, below_left + below_right)
@@ -163,7 +163,7 @@ pub(crate) fn sums_after_few<F: Float>(
     shift: F,
     scale: F,
 ) -> (i128, i128) {
-    let [above, counted] = sums_of_few(before, [max, shift], scale, Grain::of::<F>(row.len()));
+    let [above, counted] = sums_of_few(before, [max, shift], scale, Grain::of(row.len()));
     (above, sum_but_one(row, y, shift, scale) - counted)
 }
 
@@ -179,7 +179,7 @@ pub(crate) fn top_masses<F: Float>(row: &[F], scan: &Scan<F>, sharpness: &Sharpn
 /// pass instead of two, over the labels on both sides.
 #[inline(always)]
 pub(crate) fn sum_but_one<F: Float>(row: &[F], y: F, shift: F, scale: F) -> i128 {
-    let grain = Grain::of::<F>(row.len());
+    let grain = Grain::of(row.len());
     // What lies above the shift was not counted: most top labels do, and need no term.
     let own = if y > shift { 0 } else { quanta(y, shift, scale, grain) };
     sum_terms(row, shift, scale, grain) - own

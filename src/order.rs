@@ -84,7 +84,7 @@ impl<F: Float> Order<F> {
 
     #[inline(always)]
     fn grain(&self) -> Grain {
-        Grain::of::<F>(self.logits.len())
+        Grain::of(self.logits.len())
     }
 
     /// The logits from a rank on whose terms are not yet nothing.
@@ -138,7 +138,7 @@ mod tests {
 
     fn sort_and_check<F: Float>(row: &[F], beta: f64) {
         let scan = Scan::of(row, 0).unwrap();
-        let sharpness = Sharpness::<F>::new(1.0 / beta, 1.0, Grain::of::<F>(row.len()));
+        let sharpness = Sharpness::<F>::new(1.0 / beta, 1.0, Grain::of(row.len()));
         let mut order = Order::default();
         order.sort(row);
         for kind in [Sums::Split, Sums::Others] {

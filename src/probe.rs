@@ -7,7 +7,7 @@ pub use crate::reading::row_maxima;
 /// The exact sum of `2^(scale (z - shift))` over the row, in quanta.
 #[must_use]
 pub fn exact_sum(row: &[f32], shift: f32, scale: f32) -> i128 {
-    crate::sum::sum_terms(row, shift, scale, crate::sum::Grain::of::<f32>(row.len()))
+    crate::sum::sum_terms(row, shift, scale, crate::sum::Grain::of(row.len()))
 }
 
 instances! {

@@ -305,12 +305,13 @@ fn sets_rows<F: Float, R: Rows<F>>(
     let cuts = cuts(survivors, rows.n_labels());
     let mut vote = Vote::new(survivors.len());
     let (mut scratch, mut columns) = (RowBuffer::default(), Vec::new());
+    let mut views = Views::new(rows.n_labels());
     for (first, count) in groups(rows, range) {
         let ahead = rows.ahead(first + count);
         let mut lent: [&[F]; GROUP] = [&[]; GROUP];
         rows.group(first, count, &mut scratch, &mut lent)?;
         let mut group = Group::new(&lent, count, ahead, &mut columns);
-        let views = Views::of(&mut group, &candidates, randomness, first, |i| rows.position(first + i))?;
+        views.read(&mut group, &candidates, randomness, first, |i| rows.position(first + i))?;
         for i in 0..count {
             let view = views.view(i, group.rows[i], &candidates);
             let alive = vote.cut(&view, survivors, |m| cuts[m], &candidates.order);

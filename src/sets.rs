@@ -8,7 +8,8 @@ use crate::error::Error;
 use crate::float::Float;
 use crate::group::Group;
 use crate::kernel::{Candidates, Views};
-use crate::lane_cut::{LaneCut, LaneOrder, LaneRows};
+use crate::lane_cut::LaneCut;
+use crate::lane_order::LaneOrder;
 use crate::ranked_masses::RankedMasses;
 use crate::rows::{GROUP, RowBuffer, Rows};
 use crate::scoring::Scoring;
@@ -103,6 +104,9 @@ impl Sets {
     }
 }
 
+/// Most sets have no more labels than this.
+pub(crate) const SHORT: usize = 4;
+
 /// The sets of consecutive rows, as they are made.
 #[derive(Debug)]
 pub(crate) struct SetBlock<'a> {
@@ -115,6 +119,21 @@ impl<'a> SetBlock<'a> {
     /// For as many rows as there are ends.
     pub(crate) fn new(ends: &'a mut [i64]) -> Self {
         Self { labels: Vec::new(), ends, ended: 0 }
+    }
+
+    /// Adds the sets of at most a group of rows, of which the first labels are given, and how many belong to it.
+    #[inline(always)]
+    pub(crate) fn end_short_rows(&mut self, labels: &[[i32; SHORT]], sizes: &[u32]) {
+        // All of them are written, and the next row begins where the set ended: how many it is cannot be foreseen.
+        let (mut joined, mut at) = ([0; GROUP * SHORT], 0);
+        let ends = &mut self.ends[self.ended..][..labels.len()];
+        for ((labels, &size), end) in labels.iter().zip(sizes).zip(ends) {
+            joined[at..][..SHORT].copy_from_slice(labels);
+            at += size as usize;
+            *end = (self.labels.len() + at) as i64;
+        }
+        self.labels.extend_from_slice(&joined[..at]);
+        self.ended += labels.len();
     }
 
     /// Ends the set of a row; `otherwise` fills an empty one.
@@ -147,18 +166,23 @@ fn sets_rows<F: Float, R: Rows<F>>(
     let (mut top, mut masses) = (TopLabels::default(), RankedMasses::default());
     let mut order = LaneOrder::default();
     let (mut scratch, mut columns) = (RowBuffer::default(), Vec::new());
+    let mut views = Views::new(rows.n_labels());
     for (first, count) in groups(rows, range) {
         let ahead = rows.ahead(first + count);
         let mut lent: [&[F]; GROUP] = [&[]; GROUP];
         rows.group(first, count, &mut scratch, &mut lent)?;
         let mut group = Group::new(&lent, count, ahead, &mut columns);
-        let views = Views::of(&mut group, &candidates, randomness, first, |i| rows.position(first + i))?;
+        views.read(&mut group, &candidates, randomness, first, |i| rows.position(first + i))?;
         let mut ends = None;
         if let (Some(lanes), Some(columns)) = (lanes, group.columns()) {
             let scale = views.sharpness(cut.scoring).scale;
-            order.begin(columns);
-            let rows = LaneRows { columns, max: &views.scans.max, scale: &scale, u: &views.u };
-            ends = Some(lanes.ends(&rows, &mut order));
+            order.begin(columns.len());
+            let found = lanes.ends(&views.lanes(columns, &scale), &mut order);
+            if let (Some(sizes), true) = (found.sizes(count), allow_empty) {
+                order.add_sets(sizes, count, sets);
+                continue;
+            }
+            ends = Some(found);
         }
         for i in 0..count {
             if let Some(size) = ends.as_ref().and_then(|ends| ends.size(i)) {

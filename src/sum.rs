@@ -15,6 +15,8 @@
 //!
 //! The sums behind entropy are the exception: see [`crate::unit_sums`].
 
+#[cfg(target_arch = "x86_64")]
+use crate::float::COARSE_BITS;
 use crate::float::Float;
 use crate::simd::instances;
 
@@ -90,40 +92,31 @@ impl<const N: usize> Lanes<N> {
 pub(crate) enum Grain {
     /// Quanta.
     Fine,
-    /// Multiples of 2^-29, for float32 rows of at most [`Float::MOST_COARSE`] labels: terms fit 32-bit integers,
-    /// which halves the cost of adding them up. Each sum has a term of 1/e or more, as shifts are at most one unit
-    /// of `1 / beta` above the largest logit then (see [`crate::masses::Sharpness`]), so roundings are off by at
-    /// most 1024 * 2^-30 * e = 2.6e-6 of a sum when all go one way, and by 1e-7 when they go as they come; terms
-    /// themselves are off by as much.
+    /// Multiples of 2^-29 in float32 and of 2^-56 in float64, for rows of at most [`MOST_COARSE`] labels: terms fit 32-bit
+    /// integers, and those of float64 one word of 64 bits, which halves the cost of adding them up. Each sum has a
+    /// term of 1/e or more, as shifts are at most one unit of `1 / beta` above the largest logit then (see
+    /// [`crate::masses::Sharpness`]), so roundings are off by at most 1024 * 2^-30 * e = 2.6e-6 of a sum when all go one
+    /// way, and by 1e-7 when they go as they come; terms themselves are off by as much. In float64 that is 1.9e-14
+    /// and 1e-15.
     Coarse,
 }
 
-/// Quanta of float32 in a coarse one, as a power of two.
-pub(crate) const COARSE_BITS: u32 = 22;
-/// Coarse quanta in 1.
+/// Labels of rows that are summed in coarse quanta, at most.
+pub(crate) const MOST_COARSE: usize = 1024;
+/// Coarse quanta of float32 in 1.
 pub(crate) const COARSE: f32 = (1_u32 << 29) as f32;
-/// [`Float::DEEPEST`] for coarse quanta. Deeper terms round to nothing all the same.
-pub(crate) const DEEPEST_COARSE: f32 = 31.0;
-/// As [`crate::float::ANCHOR`], for coarse quanta.
-const COARSE_ANCHOR: f64 = 3.0 * (1_u32 << 22) as f64;
 
 impl Grain {
     #[inline(always)]
-    pub(crate) fn of<F: Float>(n_labels: usize) -> Self {
-        if n_labels <= F::MOST_COARSE { Self::Coarse } else { Self::Fine }
+    pub(crate) fn of(n_labels: usize) -> Self {
+        if n_labels <= MOST_COARSE { Self::Coarse } else { Self::Fine }
     }
 
     /// Terms of 2 to the power of less this add nothing.
     #[inline(always)]
     pub(crate) fn deepest<F: Float>(self) -> F {
-        if self == Self::Coarse { F::from_f32(DEEPEST_COARSE) } else { F::DEEPEST }
+        if self == Self::Coarse { F::DEEPEST_COARSE } else { F::DEEPEST }
     }
-}
-
-/// The coarse quanta of a term in `[0, 1]`.
-#[inline(always)]
-fn coarse_words<F: Float>(term: F) -> u64 {
-    (term.to_f64() + COARSE_ANCHOR).to_bits().wrapping_sub(COARSE_ANCHOR.to_bits())
 }
 
 /// The words of a term in quanta of its type, rounded as the grain says.
@@ -131,7 +124,7 @@ fn coarse_words<F: Float>(term: F) -> u64 {
 pub(crate) fn words<F: Float>(term: F, grain: Grain) -> (u64, u64) {
     match grain {
         Grain::Fine => F::words(term),
-        Grain::Coarse => (coarse_words(term) << COARSE_BITS, 0),
+        Grain::Coarse => F::coarse_words(term),
     }
 }
 
@@ -242,7 +235,13 @@ macro_rules! by_vectors {
 pub(crate) fn sum_terms<F: Float>(row: &[F], shift: F, scale: F, grain: Grain) -> i128 {
     if grain == Grain::Coarse {
         by_vectors!(row, sum_coarse_terms(shift, scale) => |sum| i128::from(sum) << COARSE_BITS);
-        return i128::from(sum_coarse_plain(row, shift, scale)) << COARSE_BITS;
+        #[cfg(target_arch = "x86_64")]
+        if let Some(wide) = F::as_f64(row)
+            && let Some(sum) = crate::simd::x86_64::sum_coarse_double(wide, shift.to_f64(), scale.to_f64())
+        {
+            return sum;
+        }
+        return sum_coarse_plain(row, shift, scale);
     }
     by_vectors!(row, sum_terms(shift, scale) => |sum| sum);
     #[cfg(target_arch = "x86_64")]
@@ -316,7 +315,7 @@ instances! {
     fn sum_terms_plain<F: Float>(row: &[F], shift: F, scale: F) -> i128 = sum_terms_body::<F>;
 }
 instances! {
-    fn sum_coarse_plain<F: Float>(row: &[F], shift: F, scale: F) -> u64 = sum_coarse_body::<F>;
+    fn sum_coarse_plain<F: Float>(row: &[F], shift: F, scale: F) -> i128 = sum_coarse_body::<F>;
 }
 instances! {
     fn split_lower_plain<F: Float>(part: &[F], y: F, max: F, shift: F, scale: F, grain: Grain) -> (i128, i128) = split_terms::<true, F>;
@@ -348,11 +347,11 @@ pub(crate) fn sum_terms_body<F: Float>(row: &[F], shift: F, scale: F) -> i128 {
     sum
 }
 
-/// The sum over at most [`Float::MOST_COARSE`] labels in coarse quanta.
+/// The sum over at most [`MOST_COARSE`] labels in coarse quanta.
 #[inline(always)]
-pub(crate) fn sum_coarse_body<F: Float>(row: &[F], shift: F, scale: F) -> u64 {
+pub(crate) fn sum_coarse_body<F: Float>(row: &[F], shift: F, scale: F) -> i128 {
     let depths = Depths::new(scale);
-    let mut lanes = [0_u64; LANES];
+    let mut lanes = Lanes::<LANES>::EMPTY;
     let groups = Groups::of(row);
     for g in 0..groups.count {
         let group = groups.get(g);
@@ -361,14 +360,10 @@ pub(crate) fn sum_coarse_body<F: Float>(row: &[F], shift: F, scale: F) -> u64 {
             terms[lane] = depths.term(group[lane], shift);
         }
         for lane in 0..LANES {
-            lanes[lane] += coarse_words(terms[lane]);
+            lanes.add_words(lane, F::coarse_words(terms[lane]), true);
         }
     }
-    let mut sum = 0;
-    for lane in lanes {
-        sum += lane;
-    }
-    sum
+    lanes.total::<F>(0)
 }
 
 #[inline(always)]
@@ -432,9 +427,9 @@ mod tests {
     proptest! {
         #[test]
         fn order_does_not_exist(row in prop::collection::vec(-40.0_f64..40.0, 1..300), scale in 0.01_f64..30.0) {
-            check(&row, scale, Grain::Fine);
             let narrow: Vec<f32> = row.iter().map(|&z| z as f32).collect();
             for grain in [Grain::Fine, Grain::Coarse] {
+                check(&row, scale, grain);
                 check(&narrow, scale as f32, grain);
             }
         }

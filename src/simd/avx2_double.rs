@@ -6,7 +6,7 @@ use std::arch::x86_64::*;
 
 use super::double::Double;
 use crate::exp2::{TABLE_F64, TO_EXPONENT_F64};
-use crate::float::{ANCHOR, LOW_ANCHOR};
+use crate::float::{ANCHOR, COARSE_LOW_ANCHOR, Float, LOW_ANCHOR, WIDE_COARSE_BITS};
 
 #[derive(Clone, Copy)]
 pub(super) struct Avx2Double(__m256d);
@@ -16,6 +16,24 @@ pub(super) struct Avx2Double(__m256d);
 unsafe fn first_lanes(count: usize) -> __m256i {
     // SAFETY: AVX2, as the caller vouches.
     unsafe { _mm256_cmpgt_epi64(_mm256_set1_epi64x(count as i64), _mm256_setr_epi64x(0, 1, 2, 3)) }
+}
+
+impl Avx2Double {
+    /// Adds the two words of terms, of which the anchor of the low ones says the bits.
+    #[inline(always)]
+    unsafe fn add_words(self, low_anchor: f64, [high, low]: [__m256i; 2]) -> [__m256i; 2] {
+        // SAFETY: the instruction set, as the caller vouches.
+        unsafe {
+            let anchor = _mm256_set1_pd(ANCHOR);
+            let anchored = _mm256_add_pd(self.0, anchor);
+            let rest = _mm256_sub_pd(self.0, _mm256_sub_pd(anchored, anchor));
+            let rest = _mm256_add_pd(rest, _mm256_set1_pd(low_anchor));
+            [
+                _mm256_add_epi64(high, _mm256_castpd_si256(anchored)),
+                _mm256_add_epi64(low, _mm256_castpd_si256(rest)),
+            ]
+        }
+    }
 }
 
 impl Double for Avx2Double {
@@ -92,14 +110,15 @@ impl Double for Avx2Double {
         Self(unsafe { _mm256_and_pd(self.0, _mm256_castsi256_pd(first_lanes(count))) })
     }
     #[inline(always)]
-    unsafe fn power(shifted: Self) -> Self {
+    unsafe fn power(shifted: Self, unit: f64) -> Self {
         // SAFETY: indices are below 16, the length of the table; see splat.
         unsafe {
             let sixteenths = _mm256_castpd_si256(shifted.0);
             let index = _mm256_and_si256(sixteenths, _mm256_set1_epi64x(15));
             let found = _mm256_i64gather_epi64::<8>(TABLE_F64.0.as_ptr().cast(), index);
             let exponent = _mm256_slli_epi64::<{ TO_EXPONENT_F64 as i32 }>(sixteenths);
-            Self(_mm256_castsi256_pd(_mm256_add_epi64(found, exponent)))
+            let power = Self(_mm256_castsi256_pd(_mm256_add_epi64(found, exponent)));
+            if unit == 1.0 { power } else { power.mul(Self::splat(unit)) }
         }
     }
     #[inline(always)]
@@ -108,18 +127,29 @@ impl Double for Avx2Double {
         unsafe { [_mm256_setzero_si256(); 2] }
     }
     #[inline(always)]
-    unsafe fn accumulate(self, [high, low]: Self::Sums) -> Self::Sums {
+    unsafe fn accumulate(self, sums: Self::Sums) -> Self::Sums {
         // SAFETY: see splat.
-        unsafe {
-            let anchor = _mm256_set1_pd(ANCHOR);
-            let anchored = _mm256_add_pd(self.0, anchor);
-            let rest = _mm256_sub_pd(self.0, _mm256_sub_pd(anchored, anchor));
-            let rest = _mm256_add_pd(rest, _mm256_set1_pd(LOW_ANCHOR));
-            [
-                _mm256_add_epi64(high, _mm256_castpd_si256(anchored)),
-                _mm256_add_epi64(low, _mm256_castpd_si256(rest)),
-            ]
+        unsafe { self.add_words(LOW_ANCHOR, sums) }
+    }
+    // Without a conversion to 64-bit integers the words are those of fine quanta, the low ones with fewer bits.
+    const COARSE_UNIT: f64 = 1.0;
+    #[inline(always)]
+    unsafe fn accumulate_coarse(self, sums: Self::Sums) -> Self::Sums {
+        // SAFETY: see splat.
+        unsafe { self.add_words(COARSE_LOW_ANCHOR, sums) }
+    }
+    #[inline(always)]
+    unsafe fn coarse_total(sums: Self::Sums, taken: usize) -> i128 {
+        let (mut high, mut low) = ([0_u64; 4], [0_u64; 4]);
+        // SAFETY: as many values as lanes.
+        unsafe { Self::store_sums(sums, high.as_mut_ptr(), low.as_mut_ptr()) };
+        let anchors = COARSE_LOW_ANCHOR.to_bits().wrapping_mul(taken as u64);
+        let mut total = 0;
+        for lane in 0..4 {
+            let (high, _) = f64::without_anchors(high[lane], 0, taken as u64);
+            total += f64::collect((high, low[lane].wrapping_sub(anchors) << WIDE_COARSE_BITS));
         }
+        total
     }
     #[inline(always)]
     unsafe fn store_sums([high_words, low_words]: Self::Sums, high: *mut u64, low: *mut u64) {

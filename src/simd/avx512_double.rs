@@ -6,7 +6,7 @@ use std::arch::x86_64::*;
 
 use super::double::Double;
 use crate::exp2::{TABLE_F64, TO_EXPONENT_F64};
-use crate::float::{ANCHOR, LOW_ANCHOR};
+use crate::float::{ANCHOR, LOW_ANCHOR, WIDE_COARSE_BITS};
 
 #[derive(Clone, Copy)]
 pub(super) struct Avx512Double(__m512d);
@@ -18,7 +18,8 @@ fn first_lanes(count: usize) -> __mmask8 {
 
 impl Double for Avx512Double {
     type Sums = [__m512i; 2];
-    type Counts = __m256i;
+    /// Those of patterns, and of patterns folded, in the lower halves.
+    type Counts = (__m256i, __m512i);
     const LANES: usize = 8;
     #[inline(always)]
     unsafe fn splat(value: f64) -> Self {
@@ -89,11 +90,13 @@ impl Double for Avx512Double {
         Self(unsafe { _mm512_maskz_mov_pd(first_lanes(count), self.0) })
     }
     #[inline(always)]
-    unsafe fn power(shifted: Self) -> Self {
+    unsafe fn power(shifted: Self, unit: f64) -> Self {
         // SAFETY: the table is as long as two vectors; see splat.
         unsafe {
+            let more = _mm512_set1_epi64((unit.to_bits() - 1.0_f64.to_bits()) as i64);
             let table = TABLE_F64.0.as_ptr();
-            let (low, high) = (_mm512_load_si512(table.cast()), _mm512_load_si512(table.add(8).cast()));
+            let low = _mm512_add_epi64(_mm512_load_si512(table.cast()), more);
+            let high = _mm512_add_epi64(_mm512_load_si512(table.add(8).cast()), more);
             let sixteenths = _mm512_castpd_si512(shifted.0);
             let exponent = _mm512_slli_epi64::<TO_EXPONENT_F64>(sixteenths);
             let found = _mm512_permutex2var_epi64(low, sixteenths, high);
@@ -119,6 +122,20 @@ impl Double for Avx512Double {
             ]
         }
     }
+    // Coarse quanta: terms are converted to integers as they are, of which a lane takes at most an eighth.
+    const COARSE_UNIT: f64 = (1_u64 << 56) as f64;
+    #[inline(always)]
+    unsafe fn accumulate_coarse(self, [sum, unused]: Self::Sums) -> Self::Sums {
+        // SAFETY: see splat.
+        unsafe { [_mm512_add_epi64(sum, _mm512_cvtpd_epi64(self.0)), unused] }
+    }
+    #[inline(always)]
+    unsafe fn coarse_total([sum, _]: Self::Sums, _taken: usize) -> i128 {
+        let mut lanes = [0_u64; 8];
+        // SAFETY: as many values as lanes; see splat.
+        unsafe { _mm512_storeu_si512(lanes.as_mut_ptr().cast(), sum) };
+        lanes.into_iter().map(i128::from).sum::<i128>() << WIDE_COARSE_BITS
+    }
     #[inline(always)]
     unsafe fn store_sums([high_words, low_words]: Self::Sums, high: *mut u64, low: *mut u64) {
         // SAFETY: as many values as lanes may be written, as the caller vouches.
@@ -130,24 +147,34 @@ impl Double for Avx512Double {
     #[inline(always)]
     unsafe fn no_counts() -> Self::Counts {
         // SAFETY: see splat.
-        unsafe { _mm256_setzero_si256() }
+        unsafe { (_mm256_setzero_si256(), _mm512_setzero_si512()) }
     }
     #[inline(always)]
-    unsafe fn add_pattern(self, sums: Self::Counts) -> Self::Counts {
+    unsafe fn add_pattern(self, (sums, folded_sums): Self::Counts) -> Self::Counts {
         // SAFETY: see splat.
         unsafe {
-            let z = self.0;
+            let (z, bits) = (self.0, _mm512_castpd_si512(self.0));
+            // The lanes with bits that no float32 has. All are alike in most rows, and most of this is left out then.
+            let wide = _mm512_test_epi64_mask(bits, _mm512_set1_epi64((1 << 29) - 1));
+            let folded = _mm512_xor_si512(bits, _mm512_srli_epi64::<32>(bits));
+            if wide == 0xff {
+                return (sums, _mm512_add_epi64(folded_sums, folded));
+            }
             let narrow = _mm512_cvtpd_ps(z);
             let is_narrow = _mm512_cmp_pd_mask::<_CMP_EQ_OQ>(_mm512_cvtps_pd(narrow), z);
-            let bits = _mm512_castpd_si512(z);
-            let folded = _mm512_cvtepi64_epi32(_mm512_xor_si512(bits, _mm512_srli_epi64::<32>(bits)));
-            let pattern = _mm256_mask_mov_epi32(folded, is_narrow, _mm256_castps_si256(narrow));
-            _mm256_add_epi32(sums, pattern)
+            let narrow = _mm256_castps_si256(narrow);
+            if is_narrow == 0xff {
+                return (_mm256_add_epi32(sums, narrow), folded_sums);
+            }
+            let pattern = _mm256_mask_mov_epi32(_mm512_cvtepi64_epi32(folded), is_narrow, narrow);
+            (_mm256_add_epi32(sums, pattern), folded_sums)
         }
     }
     #[inline(always)]
-    unsafe fn store_counts(counts: Self::Counts, to: *mut u32) {
+    unsafe fn store_counts((sums, folded_sums): Self::Counts, to: *mut u32) {
         // SAFETY: as many values as lanes may be written, as the caller vouches.
-        unsafe { _mm256_storeu_si256(to.cast(), counts) }
+        unsafe {
+            _mm256_storeu_si256(to.cast(), _mm256_add_epi32(sums, _mm512_cvtepi64_epi32(folded_sums)));
+        }
     }
 }

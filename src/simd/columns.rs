@@ -8,7 +8,7 @@ use super::scan::LaneScan;
 use super::vector::{COARSE_RUN, Vector, depth, exp2, fetch};
 use crate::float::Float;
 use crate::rows::{Column, GROUP};
-use crate::sum::{COARSE, DEEPEST_COARSE, LANES, deepest};
+use crate::sum::{COARSE, LANES, deepest};
 use crate::unit_sums::RUN;
 
 /// One number for each row.
@@ -69,9 +69,9 @@ pub(super) unsafe fn read<V: Vector>(
             let (whole, group) = (4 * fours.len(), &rows[lane..lane + V::LANES]);
             for (i, four) in fours.iter_mut().enumerate() {
                 // Where no sums follow that leave time for it, what will be read is fetched here.
-                let far = if with_entropy { ahead[1] } else { ahead[0] };
+                let next = if with_entropy { &[] } else { ahead[0] };
                 for line in 0..4 * V::LANES / LANES {
-                    fetch([&[], far], lines + i * 4 * V::LANES / LANES + line);
+                    fetch([next, ahead[1]], lines + i * 4 * V::LANES / LANES + line);
                 }
                 for (column, values) in four.iter_mut().zip(V::four_columns(group, 4 * i)) {
                     values.store(column.0.as_mut_ptr().add(lane));
@@ -257,6 +257,85 @@ pub(super) unsafe fn places<V: Vector>(
     ties == 0
 }
 
+/// Labels of each row, as bits: the first with its largest logit, and the first and the second of those whose logits are
+/// at least the second largest.
+///
+/// # Safety
+/// The instruction set of V must be available.
+#[inline(always)]
+pub(super) unsafe fn first_labels<V: Vector>(
+    columns: &[Column<f32>],
+    max: &Each<f32>,
+    second: &Each<f32>,
+    found: &mut [Each<f32>; 3],
+) {
+    for lane in (0..GROUP).step_by(V::LANES) {
+        // SAFETY: as in `read`.
+        unsafe {
+            let max = V::load(max.as_ptr().add(lane));
+            let second = V::load(second.as_ptr().add(lane));
+            let none = V::splat(0.0);
+            let (mut top, mut first, mut next) = (none, none, none);
+            // From the last label on, so that the first ones stay.
+            for (k, column) in columns.iter().enumerate().rev() {
+                let (z, label) = (V::load(column.0.as_ptr().add(lane)), V::splat(f32::from_bits(k as u32)));
+                top = V::select(z.greater_or_equal(max), label, top);
+                let is_high = z.greater_or_equal(second);
+                next = V::select(is_high, first, next);
+                first = V::select(is_high, label, first);
+            }
+            for (labels, found) in [top, first, next].into_iter().zip(&mut *found) {
+                labels.store(found.as_mut_ptr().add(lane));
+            }
+        }
+    }
+}
+
+/// The terms of a logit of each row relative to its largest one, widened.
+///
+/// # Safety
+/// The instruction set of V must be available.
+#[inline(always)]
+pub(super) unsafe fn terms<V: Vector>(
+    logits: &Each<f32>,
+    max: &Each<f32>,
+    scale: &Each<f32>,
+    terms: &mut Each<f64>,
+) {
+    // SAFETY: as the caller vouches.
+    unsafe { total_terms::<V>(&[Column(*logits)], max, scale, terms) }
+}
+
+/// The sums of these terms over all labels, in float64, label by label.
+///
+/// # Safety
+/// The instruction set of V must be available.
+#[inline(always)]
+pub(super) unsafe fn total_terms<V: Vector>(
+    columns: &[Column<f32>],
+    max: &Each<f32>,
+    scale: &Each<f32>,
+    totals: &mut Each<f64>,
+) {
+    let mut bottom = [0.0; GROUP];
+    for i in 0..GROUP {
+        bottom[i] = deepest(scale[i]);
+    }
+    for lane in (0..GROUP).step_by(V::LANES) {
+        // SAFETY: as in `read`.
+        unsafe {
+            let max = V::load(max.as_ptr().add(lane)).add(V::splat(0.0));
+            let (scale, bottom) = (V::load(scale.as_ptr().add(lane)), V::load(bottom.as_ptr().add(lane)));
+            let mut sums = V::no_wide();
+            for column in columns {
+                let d = depth(V::load(column.0.as_ptr().add(lane)), max, bottom);
+                sums = exp2(d, scale, 1.0).widen(sums);
+            }
+            V::store_wide(sums, totals.as_mut_ptr().add(lane));
+        }
+    }
+}
+
 /// [`crate::sum::split_lower`] and `split_higher` of each row together, in coarse quanta, without the label itself.
 /// No other label may have the same logit.
 ///
@@ -342,7 +421,7 @@ impl<V: Vector> LaneDepths<V> {
     unsafe fn new(shift: &Each<f32>, scale: &Each<f32>, lane: usize) -> Self {
         let mut bottom = [0.0; 16];
         for i in 0..V::LANES {
-            bottom[i] = DEEPEST_COARSE / scale[lane + i];
+            bottom[i] = f32::DEEPEST_COARSE / scale[lane + i];
         }
         // SAFETY: as in `read`.
         unsafe {

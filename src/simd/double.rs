@@ -9,7 +9,7 @@
 use super::vector::Vector;
 use crate::exp2::{REST_F64, ROUND_F64};
 use crate::float::Float;
-use crate::sum::{LANES, Lanes, deepest};
+use crate::sum::{LANES, Lanes, MOST_COARSE, deepest};
 use crate::unit_sums::{RUN, in_halves};
 
 /// A vector of float64, with the operations that the kernels need and no more.
@@ -43,11 +43,17 @@ pub(super) trait Double: Copy {
     unsafe fn smaller_pattern(self, other: Self) -> Self;
     /// The first `count` lanes, and 0 in the others.
     unsafe fn keep(self, count: usize) -> Self;
-    /// Two to the sixteenths that a sum with [`ROUND_F64`] has in its low bits.
-    unsafe fn power(shifted: Self) -> Self;
+    /// Two to the sixteenths that a sum with [`ROUND_F64`] has in its low bits, in `unit`s, a power of two.
+    unsafe fn power(shifted: Self, unit: f64) -> Self;
     unsafe fn no_sums() -> Self::Sums;
     /// Adds terms as [`Float::accumulate`] does.
     unsafe fn accumulate(self, sums: Self::Sums) -> Self::Sums;
+    /// What terms are multiplied by before `accumulate_coarse`, a power of two.
+    const COARSE_UNIT: f64;
+    /// Adds terms, in units of `COARSE_UNIT`, in coarse quanta: at most [`MOST_COARSE`] over all lanes.
+    unsafe fn accumulate_coarse(self, sums: Self::Sums) -> Self::Sums;
+    /// The sum of all lanes, each of which took `taken` values by `accumulate_coarse`, in quanta.
+    unsafe fn coarse_total(sums: Self::Sums, taken: usize) -> i128;
     /// The high words and the low words, anchors included.
     unsafe fn store_sums(sums: Self::Sums, high: *mut u64, low: *mut u64);
     unsafe fn no_counts() -> Self::Counts;
@@ -60,7 +66,7 @@ pub(super) trait Double: Copy {
 const TERMS_PER_LANE: usize = 4096;
 /// Vectors whose terms are found together, while those of the vectors before are added up: a term takes long
 /// to find, and the processor does not look far enough ahead to fill the time by itself.
-const TOGETHER: usize = 2;
+const TOGETHER: usize = 4;
 
 /// [`crate::sum::Depths::of`], with a shift that is not `-0.0`.
 #[inline(always)]
@@ -69,15 +75,15 @@ unsafe fn depth<D: Double>(z: D, shift: D, bottom: D) -> D {
     unsafe { shift.sub(z).smaller_pattern(bottom) }
 }
 
-/// [`Float::exp2`].
+/// [`Float::exp2`], in `unit`s.
 #[inline(always)]
-unsafe fn exp2<D: Double>(depth: D, scale: D) -> D {
+unsafe fn exp2<D: Double>(depth: D, scale: D, unit: f64) -> D {
     // SAFETY: the caller vouches for the instruction set.
     unsafe {
         let round = D::splat(ROUND_F64);
         let shifted = depth.neg_mul_add(scale, round);
         let f = depth.neg_mul_add(scale, round.sub(shifted));
-        let power = D::power(shifted);
+        let power = D::power(shifted, unit);
         let [highest, rest @ ..] = REST_F64;
         let mut q = D::splat(highest);
         for c in rest {
@@ -98,51 +104,62 @@ fn fetch([next, later]: [&[f64]; 2], i: usize) {
     }
 }
 
-/// [`crate::sum::sum_terms`] of a float64 row.
+/// [`crate::sum::sum_terms`] of a float64 row; of at most [`MOST_COARSE`] labels if quanta are coarse.
 ///
 /// # Safety
 /// The instruction set of V must be available.
 #[inline(always)]
-pub(super) unsafe fn sum_terms<V: Vector>(row: &[f64], shift: f64, scale: f64) -> i128 {
+pub(super) unsafe fn sum_terms<V: Vector, const COARSE: bool>(row: &[f64], shift: f64, scale: f64) -> i128 {
+    assert!(!COARSE || row.len() <= MOST_COARSE, "few labels");
     let mut total = 0;
     for block in row.chunks(V::Double::LANES * (TERMS_PER_LANE - TOGETHER)) {
         // SAFETY: as the caller vouches.
-        total += unsafe { sum_block::<V::Double>(block, shift, scale) };
+        total += unsafe { sum_block::<V::Double, COARSE>(block, shift, scale) };
     }
     total
 }
 
 /// The sum over so few labels that no lane overflows.
 #[inline(always)]
-unsafe fn sum_block<D: Double>(block: &[f64], shift: f64, scale: f64) -> i128 {
+unsafe fn sum_block<D: Double, const COARSE: bool>(block: &[f64], shift: f64, scale: f64) -> i128 {
+    let unit = if COARSE { D::COARSE_UNIT } else { 1.0 };
     let (from, whole) = (block.as_ptr(), block.len() / D::LANES);
     let rest = block.len() - whole * D::LANES;
     // SAFETY: as the caller vouches; whole vectors and `rest` values after them lie inside the row.
     unsafe {
         let (shift, bottom, scale) = (D::splat(shift + 0.0), D::splat(deepest(scale)), D::splat(scale));
         let (mut sums, mut terms) = (D::no_sums(), [D::splat(0.0); TOGETHER]);
+        macro_rules! add {
+            ($term:expr) => {
+                let term = $term;
+                sums = if COARSE { term.accumulate_coarse(sums) } else { term.accumulate(sums) };
+            };
+        }
         for i in 0..whole / TOGETHER {
             for term in terms {
-                sums = term.accumulate(sums);
+                add!(term);
             }
             for (j, term) in terms.iter_mut().enumerate() {
                 let z = D::load(from.add((i * TOGETHER + j) * D::LANES));
-                *term = exp2(depth(z, shift, bottom), scale);
+                *term = exp2(depth(z, shift, bottom), scale, unit);
             }
         }
         for term in terms {
-            sums = term.accumulate(sums);
+            add!(term);
         }
         for i in whole / TOGETHER * TOGETHER..whole {
             let z = D::load(from.add(i * D::LANES));
-            sums = exp2(depth(z, shift, bottom), scale).accumulate(sums);
+            add!(exp2(depth(z, shift, bottom), scale, unit));
         }
         if rest > 0 {
             let z = D::load_part(from.add(whole * D::LANES), rest);
-            sums = exp2(depth(z, shift, bottom), scale).accumulate(sums);
+            add!(exp2(depth(z, shift, bottom), scale, unit));
         }
         // The first terms of all, 0, were added too.
         let taken = TOGETHER + whole + usize::from(rest > 0);
+        if COARSE {
+            return D::coarse_total(sums, taken);
+        }
         let (mut high, mut low) = ([0; 8], [0; 8]);
         D::store_sums(sums, high.as_mut_ptr(), low.as_mut_ptr());
         if D::LANES == 8 {
@@ -182,7 +199,7 @@ pub(super) unsafe fn unit_sums<V: Vector>(row: &[f64], shift: f64, ahead: [&[f64
                     for j in 0..2 {
                         let z = V::Double::load(run.as_ptr().add(i * LANES + part + j * lanes));
                         let d = depth(z, shift, bottom);
-                        let e = exp2(d, scale);
+                        let e = exp2(d, scale, 1.0);
                         e_run[j] = e_run[j].add(e);
                         d_run[j] = e.mul_add(d, d_run[j]);
                     }
@@ -206,7 +223,7 @@ pub(super) unsafe fn unit_sums<V: Vector>(row: &[f64], shift: f64, ahead: [&[f64
                     let whole = count == lanes;
                     let z = if whole { V::Double::load(from) } else { V::Double::load_part(from, count) };
                     let d = depth(z, shift, bottom);
-                    let e = exp2(d, scale);
+                    let e = exp2(d, scale, 1.0);
                     let e = if whole { e } else { e.keep(count) };
                     e_run = e_run.add(e);
                     d_run = e.mul_add(d, d_run);

@@ -7,10 +7,10 @@
 #![allow(unsafe_code, reason = "vector loads and instructions of detected features")]
 
 use super::double::Double;
-use crate::exp2::{REST_F32, ROUND_F32};
+use crate::exp2::{OFFSET_F32, PARABOLA_F32, ROUND_F32};
 use crate::float::Float;
 use crate::ranked_masses::FEW_TERMS;
-use crate::sum::{COARSE, DEEPEST_COARSE, LANES, deepest};
+use crate::sum::{COARSE, LANES, deepest};
 use crate::unit_sums::{RUN, in_halves};
 
 /// A vector of float32, with the operations that the kernels need and no more.
@@ -139,10 +139,8 @@ pub(super) unsafe fn exp2<V: Vector>(depth: V, scale: V, unit: f32) -> V {
     unsafe {
         let round = V::splat(ROUND_F32);
         let shifted = depth.neg_mul_add(scale, round);
-        let f = depth.neg_mul_add(scale, round.sub(shifted));
-        let power = V::power(shifted, unit);
-        let [second, first] = REST_F32;
-        power.mul_add(f.mul(V::splat(second).mul_add(f, V::splat(first))), power)
+        let g = depth.neg_mul_add(scale, V::splat(OFFSET_F32).sub(shifted));
+        V::power(shifted, unit).mul(g.mul_add(g, V::splat(PARABOLA_F32)))
     }
 }
 
@@ -299,7 +297,7 @@ pub(super) unsafe fn sum_coarse_terms<V: Vector>(row: &[f32], shift: f32, scale:
     let (count, runs) = (vectors.count::<V>(), row.len() / V::LANES / COARSE_RUN);
     // SAFETY: as the caller vouches; whole vectors lie inside the row.
     unsafe {
-        let (shift, bottom) = (V::splat(shift + 0.0), V::splat(DEEPEST_COARSE / scale));
+        let (shift, bottom) = (V::splat(shift + 0.0), V::splat(f32::DEEPEST_COARSE / scale));
         let scale = V::splat(scale);
         let mut sums = V::no_long_counts();
         let first = row.as_ptr();
@@ -359,7 +357,7 @@ unsafe fn is_shallow<V: Vector>(first: *const f32, shift: V, bottom: V) -> bool 
 pub(super) unsafe fn sums_of_few<V: Vector>(few: &[f32; LANES], shifts: [f32; 2], scale: f32) -> [u64; 2] {
     // SAFETY: as the caller vouches.
     unsafe {
-        let (bottom, scale) = (V::splat(DEEPEST_COARSE / scale), V::splat(scale));
+        let (bottom, scale) = (V::splat(f32::DEEPEST_COARSE / scale), V::splat(scale));
         shifts.map(|shift| {
             let (shift, mut counts) = (V::splat(shift + 0.0), V::no_counts());
             for start in (0..LANES).step_by(V::LANES) {
@@ -387,7 +385,7 @@ pub(super) unsafe fn split_coarse_terms<V: Vector, const LEFT: bool>(
     let count = vectors.count::<V>();
     // SAFETY: as the caller vouches.
     unsafe {
-        let (y, bottom) = (V::splat(y), V::splat(DEEPEST_COARSE / scale));
+        let (y, bottom) = (V::splat(y), V::splat(f32::DEEPEST_COARSE / scale));
         let (max, shift, scale) = (V::splat(max + 0.0), V::splat(shift + 0.0), V::splat(scale));
         let (mut uppers, mut all) = (V::no_long_counts(), V::no_long_counts());
         for start in (0..count).step_by(COARSE_RUN) {

@@ -85,7 +85,11 @@ dispatched! {
 
 dispatched! {
     /// [`crate::sum::sum_terms`] of a float64 row.
-    fn sum_double_terms(row: &[f64], shift: f64, scale: f64) -> i128 = double::sum_terms;
+    fn sum_double_terms(row: &[f64], shift: f64, scale: f64) -> i128 = double::sum_terms<false>;
+}
+dispatched! {
+    /// The same in coarse quanta.
+    fn sum_coarse_double(row: &[f64], shift: f64, scale: f64) -> i128 = double::sum_terms<true>;
 }
 dispatched! {
     /// The sums behind [`crate::unit_sums::unit_sums`] of a float64 row.
@@ -96,6 +100,18 @@ dispatched! {
     fn scan_double(row: &[f64]) -> (f64, f64, u32, bool) = double::scan;
 }
 
+dispatched! {
+    /// What [`crate::lane_order::LaneOrder`] needs for the first two ranks of float32 rows.
+    fn first_labels(columns: &[Column<f32>], max: &Each<f32>, second: &Each<f32>, found: &mut [Each<f32>; 3]) -> () = columns::first_labels;
+}
+dispatched! {
+    /// The terms of a logit of each float32 row relative to its largest one, widened.
+    fn terms(logits: &Each<f32>, max: &Each<f32>, scale: &Each<f32>, terms: &mut Each<f64>) -> () = columns::terms;
+}
+dispatched! {
+    /// The sums of these terms over all labels, in float64, label by label.
+    fn total_terms(columns: &[Column<f32>], max: &Each<f32>, scale: &Each<f32>, totals: &mut Each<f64>) -> () = columns::total_terms;
+}
 dispatched! {
     /// A bit for each float32 row of a group whose label is alone at the top.
     fn are_top(logit: &Each<f32>, max: &Each<f32>, second: &Each<f32>) -> u32 = columns::are_top;
@@ -161,8 +177,9 @@ dispatched! {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::float::COARSE_BITS;
     use crate::float::Float;
-    use crate::sum::{COARSE_BITS, Grain, in_quanta};
+    use crate::sum::{Grain, MOST_COARSE, in_quanta};
     use crate::{place, row, sum, unit_sums};
     use proptest::prelude::*;
 
@@ -212,9 +229,10 @@ mod tests {
                     assert_eq!(split, sum::split_terms::<false, f32>(&row, y, max, shift, scale, Grain::Fine));
                     let few: [f32; LANES] = std::array::from_fn(|i| row.get(i).copied().unwrap_or(f32::NEG_INFINITY));
                     let sums = [max, shift].map(|shift| sum::sum_coarse_body(&few, shift, scale));
-                    assert_eq!(vector::sums_of_few::<V>(&few, [max, shift], scale), sums);
+                    let found = vector::sums_of_few::<V>(&few, [max, shift], scale);
+                    assert_eq!(found.map(|sum| i128::from(sum) << COARSE_BITS), sums);
                     let sum = vector::sum_coarse_terms::<V>(&row, shift, scale);
-                    assert_eq!(sum, sum::sum_coarse_body(&row, shift, scale));
+                    assert_eq!(i128::from(sum) << COARSE_BITS, sum::sum_coarse_body(&row, shift, scale));
                     let split = in_quanta(vector::split_coarse_terms::<V, true>(&row, y, max, shift, scale));
                     assert_eq!(split, sum::split_terms::<true, f32>(&row, y, max, shift, scale, Grain::Coarse));
                     let split = in_quanta(vector::split_coarse_terms::<V, false>(&row, y, max, shift, scale));
@@ -252,8 +270,10 @@ mod tests {
             for_each_vector!(V => {
                 // SAFETY: the vector is available, as just asked.
                 unsafe {
-                    let sum = double::sum_terms::<V>(&row, shift, scale);
+                    let sum = double::sum_terms::<V, false>(&row, shift, scale);
                     assert_eq!(sum, sum::sum_terms_body(&row, shift, scale));
+                    let sum = double::sum_terms::<V, true>(&row, shift, scale);
+                    assert_eq!(sum, sum::sum_coarse_body(&row, shift, scale));
                     assert_eq!(double::unit_sums::<V>(&row, shift, [&row, &[]]), unit_sums::unit_sums_plain::<f64>(&row, shift));
                     let (max, second, bits, is_poisoned) = double::scan::<V>(&row);
                     assert_eq!((max, second, bits, is_poisoned), (scan.max, scan.second, scan.bits, poisoned));
@@ -272,7 +292,7 @@ mod tests {
                     assert!(poisoned);
                     assert_eq!(bits, row::read_plain::<f64>(&row).0.bits);
                     // SAFETY: as above.
-                    let sum = unsafe { double::sum_terms::<V>(&row, 1.0, 1.0) };
+                    let sum = unsafe { double::sum_terms::<V, false>(&row, 1.0, 1.0) };
                     assert_eq!(sum, sum::sum_terms_body(&row, 1.0, 1.0));
                 });
             }
@@ -370,9 +390,9 @@ mod tests {
                 let sum = unsafe { vector::sum_terms::<V>(&row, 1.5, scale) };
                 assert_eq!(sum, 20_011 * sum::quanta(z, 1.5, scale, Grain::Fine));
                 // SAFETY: as above.
-                let sum = unsafe { vector::sum_coarse_terms::<V>(&row[..f32::MOST_COARSE], 1.5, scale) };
+                let sum = unsafe { vector::sum_coarse_terms::<V>(&row[..MOST_COARSE], 1.5, scale) };
                 let term = sum::quanta(z, 1.5, scale, Grain::Coarse);
-                assert_eq!(i128::from(sum) << COARSE_BITS, f32::MOST_COARSE as i128 * term);
+                assert_eq!(i128::from(sum) << COARSE_BITS, MOST_COARSE as i128 * term);
             }
             // Few vectors have anything to add.
             let row: Vec<f32> = (0..20_000).map(|i| if i % 1000 == 7 { 1.25 } else { -90.0 }).collect();
@@ -381,7 +401,7 @@ mod tests {
             assert_eq!(sum, 20 * sum::quanta(1.25_f32, 1.5, 40.0, Grain::Fine));
             let row = vec![1.5_f64; 200_007];
             // SAFETY: as above.
-            let sum = unsafe { double::sum_terms::<V>(&row, 1.5, 1.0) };
+            let sum = unsafe { double::sum_terms::<V, false>(&row, 1.5, 1.0) };
             assert_eq!(f64::sum_to_f64(sum), 200_007.0);
         });
     }
