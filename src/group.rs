@@ -8,6 +8,7 @@
 //! along them, where most lanes would be empty. Sums are exact, or for entropy in the order of the
 //! labels, so both ways give the same bits as the one-row forms; the tests below hold them to it.
 
+use crate::ahead::ColumnsAhead;
 use crate::float::Float;
 use crate::group_scans::Scans;
 use crate::place::{FEW_BEFORE, Place, place_and_before};
@@ -25,6 +26,8 @@ pub(crate) struct Group<'a, F> {
     pub(crate) columns: &'a mut [Column<F>],
     /// What the next group will be read from, to be fetched meanwhile; may be empty.
     pub(crate) ahead: &'a [F],
+    /// The same where rows are read from columns.
+    pub(crate) columns_ahead: Option<ColumnsAhead>,
 }
 
 /// [`Place`] of each row's label.
@@ -107,7 +110,13 @@ impl<'a, F: Float> Group<'a, F> {
         let n_labels = rows[0].len();
         // What is there from the last group is written over.
         columns.resize(if n_labels <= MOST_SIDE_BY_SIDE { n_labels } else { 0 }, Column([F::ZERO; GROUP]));
-        Self { rows, count, columns, ahead }
+        Self { rows, count, columns, ahead, columns_ahead: None }
+    }
+
+    /// With columns to fetch meanwhile.
+    #[inline(always)]
+    pub(crate) fn fetching(self, columns_ahead: Option<ColumnsAhead>) -> Self {
+        Self { columns_ahead, ..self }
     }
 
     #[inline(always)]

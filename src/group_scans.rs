@@ -1,6 +1,7 @@
 //! What is read of a group of rows before any label is looked at: their largest logits and the sums behind
 //! entropy. The fast twin of [`crate::row`].
 
+use crate::ahead::Ahead;
 use crate::entropy::entropy_of_sums;
 use crate::error::Error;
 use crate::float::Float;
@@ -80,6 +81,9 @@ impl<F: Float> Group<'_, F> {
             let is_long = size_of_val(self.rows[0]) > LONGEST_AHEAD;
             for i in 0..=self.count {
                 if i < self.count {
+                    if let (Some(columns), false) = (self.columns_ahead, with_entropy) {
+                        columns.part(i, self.count).fetch_all();
+                    }
                     let scan = Scan::of(self.rows[i], position(i))?;
                     (scans.max[i], scans.second[i], scans.bits[i]) = (scan.max, scan.second, scan.bits);
                 }
@@ -87,7 +91,10 @@ impl<F: Float> Group<'_, F> {
                 // next one is on its way there.
                 if with_entropy && i > 0 {
                     let later = if is_long { &[] } else { self.row_ahead(i + ROWS_AHEAD) };
-                    let ahead = [self.row_ahead(i + 1), later];
+                    let ahead = match self.columns_ahead {
+                        Some(columns) => Ahead::Columns(columns.part(i - 1, self.count)),
+                        None => Ahead::Rows([self.row_ahead(i + 1), later]),
+                    };
                     let sums = unit_sums(self.rows[i - 1], scans.second[i - 1], ahead);
                     (scans.exponentials[i - 1], scans.weighted[i - 1]) = sums;
                 }

@@ -48,6 +48,7 @@
 //! # Ok::<(), tightset::Error>(())
 //! ```
 
+mod ahead;
 mod batch;
 mod cell_counts;
 mod cells;

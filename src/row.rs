@@ -5,6 +5,7 @@
 //! row's type down to the smallest float64 (see [`crate::entropy`]). Cost: one pass of comparisons, one of
 //! exponentials.
 
+use crate::ahead::Ahead;
 use crate::elementary::{exp, one_minus_exp_neg};
 use crate::entropy::entropy_of_sums;
 use crate::error::Error;
@@ -53,7 +54,7 @@ impl<F: Float> Scan<F> {
     /// The sums behind entropy.
     #[inline(always)]
     fn unit_sums(&self, row: &[F]) -> UnitSums {
-        let (exponentials, weighted) = unit_sums(row, self.second, [&[]; 2]);
+        let (exponentials, weighted) = unit_sums(row, self.second, Ahead::NOTHING);
         UnitSums::new(exponentials, weighted, self.gap())
     }
 

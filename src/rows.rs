@@ -4,6 +4,7 @@
 
 use std::ops::Range;
 
+use crate::ahead::ColumnsAhead;
 use crate::elementary::ln;
 use crate::error::Error;
 use crate::float::Float;
@@ -25,13 +26,14 @@ pub(crate) const MOST_LABELS: usize = i32::MAX as usize;
 #[derive(Debug)]
 pub struct RowBuffer<F> {
     values: Vec<F>,
-    /// The rows that it holds, by index.
+    /// The rows that it holds, by index, from `start` on.
     held: Range<usize>,
+    start: usize,
 }
 
 impl<F> Default for RowBuffer<F> {
     fn default() -> Self {
-        Self { values: Vec::new(), held: 0..0 }
+        Self { values: Vec::new(), held: 0..0, start: 0 }
     }
 }
 
@@ -43,21 +45,37 @@ impl<F: Float> RowBuffer<F> {
         &mut self.values
     }
 
-    /// Rows that were written before, if all of these are among them.
+    /// Rows that were written before, [`held_stride`] apart, if all of these are among them.
     #[inline(always)]
     #[cfg(any(feature = "python", test))]
     pub(crate) fn held(&self, rows: &Range<usize>, n_labels: usize) -> Option<&[F]> {
-        let is_held = self.held.start <= rows.start && rows.end <= self.held.end;
-        is_held.then(|| &self.values[(rows.start - self.held.start) * n_labels..][..rows.len() * n_labels])
+        let (is_held, stride) =
+            (self.held.start <= rows.start && rows.end <= self.held.end, held_stride::<F>(n_labels));
+        let start = self.start + (rows.start.wrapping_sub(self.held.start)).wrapping_mul(stride);
+        is_held.then(|| &self.values[start..][..rows.len() * stride])
     }
 
-    /// Room for these rows, which are remembered.
+    /// Room for these rows, [`held_stride`] apart, which are remembered.
     #[cfg(any(feature = "python", test))]
     pub(crate) fn hold(&mut self, rows: Range<usize>, n_labels: usize) -> &mut [F] {
-        self.values.resize(rows.len() * n_labels, F::ZERO);
+        let (length, line) = (rows.len() * held_stride::<F>(n_labels), LINE / size_of::<F>());
+        self.values.resize(length + line, F::ZERO);
+        self.start = self.values.as_ptr().align_offset(LINE).min(line);
         self.held = rows;
-        &mut self.values
+        &mut self.values[self.start..][..length]
     }
+}
+
+/// Bytes of a line of the cache.
+#[cfg(any(feature = "python", test))]
+const LINE: usize = 64;
+
+/// How far apart the rows are that a buffer holds: whole lines, so that vectors are written to one line each, and an odd
+/// number of them, so that not all rows fall into the same few places of the cache.
+#[inline(always)]
+#[cfg(any(feature = "python", test))]
+pub(crate) fn held_stride<F>(n_labels: usize) -> usize {
+    ((n_labels * size_of::<F>()).div_ceil(LINE) | 1) * LINE / size_of::<F>()
 }
 
 /// A matrix of logits, a few rows at a time.
@@ -85,6 +103,13 @@ pub trait Rows<F: Float>: Sync {
     /// no such thing.
     fn ahead(&self, _first: usize) -> &[F] {
         &[]
+    }
+
+    /// The same of a column-major matrix, for which `ahead` is empty: rows that are worth fetching while those from
+    /// `first` on are worked on.
+    #[doc(hidden)]
+    fn columns_ahead(&self, _first: usize) -> Option<ColumnsAhead> {
+        None
     }
 
     /// The number by which errors name row `index`.
@@ -117,6 +142,10 @@ impl<F: Float, R: Rows<F>> Rows<F> for &R {
         (**self).ahead(first)
     }
 
+    fn columns_ahead(&self, first: usize) -> Option<ColumnsAhead> {
+        (**self).columns_ahead(first)
+    }
+
     fn position(&self, index: usize) -> usize {
         (**self).position(index)
     }
@@ -125,25 +154,31 @@ impl<F: Float, R: Rows<F>> Rows<F> for &R {
 /// Rows of `n_labels` side by side in `data`, as a group.
 #[inline(always)]
 pub(crate) fn lend<'a, F>(data: &'a [F], n_labels: usize, lent: &mut [&'a [F]; GROUP]) {
-    let (first, mut rest) = (&data[..n_labels], data);
+    lend_apart(data, n_labels, n_labels, lent);
+}
+
+/// The same of rows that begin `stride` apart.
+#[inline(always)]
+pub(crate) fn lend_apart<'a, F>(data: &'a [F], n_labels: usize, stride: usize, lent: &mut [&'a [F]; GROUP]) {
+    let (first, mut rest) = (&data[..stride], data);
     for place in lent {
         // Not by `chunks_exact`, which divides.
-        let (row, after) = rest.split_at_checked(n_labels).unwrap_or((first, &[]));
-        (*place, rest) = (row, after);
+        let (row, after) = rest.split_at_checked(stride).unwrap_or((first, &[]));
+        (*place, rest) = (&row[..n_labels], after);
     }
 }
 
-/// Writes columns into rows of `n_labels`, as many as `rows` holds and at most a group, from label `first` on.
+/// Writes columns into rows that begin `stride` apart, as many as `rows` holds and at most a group, from label `first` on.
 #[inline(always)]
 #[cfg(any(feature = "python", test))]
-pub(crate) fn write_rows<F: Float>(columns: &[Column<F>], first: usize, n_labels: usize, rows: &mut [F]) {
+pub(crate) fn write_rows<F: Float>(columns: &[Column<F>], first: usize, stride: usize, rows: &mut [F]) {
     #[cfg(target_arch = "x86_64")]
     if let (Some(columns), Some(rows)) = (F::columns_as_f32(columns), F::as_f32_mut(rows))
-        && crate::simd::x86_64::write_rows(columns, first, n_labels, rows).is_some()
+        && crate::simd::x86_64::write_rows(columns, first, stride, rows).is_some()
     {
         return;
     }
-    for (i, row) in rows.chunks_exact_mut(n_labels).enumerate() {
+    for (i, row) in rows.chunks_exact_mut(stride).enumerate() {
         for (value, column) in row[first..].iter_mut().zip(columns) {
             *value = column.0[i];
         }
@@ -270,8 +305,13 @@ mod tests {
     fn rows_are_held_whole_or_not_at_all() {
         let mut buffer = RowBuffer::<f32>::default();
         assert_eq!(buffer.held(&(0..1), 2), None);
-        buffer.hold(4..7, 2).copy_from_slice(&[0.0, 1.0, 2.0, 3.0, 4.0, 5.0]);
-        assert_eq!(buffer.held(&(5..7), 2), Some([2.0, 3.0, 4.0, 5.0].as_slice()));
+        let stride = held_stride::<f32>(2);
+        let room = buffer.hold(4..7, 2);
+        assert!(room.len() == 3 * stride && room.as_ptr().addr().is_multiple_of(64));
+        room[stride] = 2.0;
+        room[2 * stride + 1] = 5.0;
+        let held = buffer.held(&(5..7), 2).unwrap();
+        assert_eq!((held.len(), held[0], held[stride + 1]), (2 * stride, 2.0, 5.0));
         assert_eq!(buffer.held(&(3..5), 2), None);
         assert_eq!(buffer.held(&(6..8), 2), None);
         buffer.emptied().push(1.0);

@@ -171,7 +171,7 @@ fn sets_rows<F: Float, R: Rows<F>>(
         let ahead = rows.ahead(first + count);
         let mut lent: [&[F]; GROUP] = [&[]; GROUP];
         rows.group(first, count, &mut scratch, &mut lent)?;
-        let mut group = Group::new(&lent, count, ahead, &mut columns);
+        let mut group = Group::new(&lent, count, ahead, &mut columns).fetching(rows.columns_ahead(first));
         views.read(&mut group, &candidates, randomness, first, |i| rows.position(first + i))?;
         let mut ends = None;
         if let (Some(lanes), Some(columns)) = (lanes, group.columns()) {

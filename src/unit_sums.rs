@@ -3,6 +3,7 @@
 //! A row has one entropy, taken along its labels as they come: a fixed order is enough, and costs half as much as the
 //! exact sums of [`crate::sum`].
 
+use crate::ahead::Ahead;
 use crate::float::Float;
 use crate::simd::instances;
 use crate::sum::{BLOCK, Depths, Groups, LANES, Lanes, each_lane, term};
@@ -34,25 +35,42 @@ pub(crate) const RUN: usize = 16;
 
 /// The sums behind entropy, in a fixed order: label `i` belongs to lane `i % n` of 16 lanes, or of one where
 /// labels are few; a lane adds its terms in runs of sixteen, the runs in float64; and the lanes are added in
-/// halves. `ahead` is what will be read next and after that, fetched meanwhile.
+/// halves. `ahead` is fetched meanwhile.
 #[inline(always)]
-pub(crate) fn unit_sums<F: Float>(row: &[F], shift: F, ahead: [&[F]; 2]) -> (f64, f64) {
+pub(crate) fn unit_sums<F: Float>(row: &[F], shift: F, ahead: Ahead<'_, F>) -> (f64, f64) {
     if row.len() <= MOST_SIDE_BY_SIDE {
         return unit_sums_few(row, shift);
     }
     #[cfg(target_arch = "x86_64")]
-    if let [Some(narrow), Some(next), Some(later)] = [row, ahead[0], ahead[1]].map(F::as_f32)
-        && let Some(sums) = crate::simd::x86_64::unit_sums(narrow, shift.to_f64() as f32, [next, later])
-    {
+    if let Some(sums) = unit_sums_in_vectors(row, shift, ahead) {
         return sums;
     }
-    #[cfg(target_arch = "x86_64")]
-    if let [Some(wide), Some(next), Some(later)] = [row, ahead[0], ahead[1]].map(F::as_f64)
-        && let Some(sums) = crate::simd::x86_64::double_unit_sums(wide, shift.to_f64(), [next, later])
-    {
-        return sums;
-    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = ahead;
     unit_sums_plain(row, shift)
+}
+
+#[inline(always)]
+#[cfg(target_arch = "x86_64")]
+fn unit_sums_in_vectors<F: Float>(row: &[F], shift: F, ahead: Ahead<'_, F>) -> Option<(f64, f64)> {
+    use crate::simd::x86_64;
+    let wide_shift = shift.to_f64();
+    if let Some(row) = F::as_f32(row) {
+        let shift = wide_shift as f32;
+        return match ahead {
+            Ahead::Rows(rows) => {
+                x86_64::unit_sums(row, shift, rows.map(|r| F::as_f32(r).unwrap_or_default()))
+            }
+            Ahead::Columns(lines) => x86_64::unit_sums_by_columns(row, shift, lines),
+        };
+    }
+    let row = F::as_f64(row)?;
+    match ahead {
+        Ahead::Rows(rows) => {
+            x86_64::double_unit_sums(row, wide_shift, rows.map(|r| F::as_f64(r).unwrap_or_default()))
+        }
+        Ahead::Columns(lines) => x86_64::double_unit_sums_by_columns(row, wide_shift, lines),
+    }
 }
 
 /// The sum of lanes, in halves.

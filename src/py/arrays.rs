@@ -18,11 +18,15 @@ use numpy::{PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 
+use crate::ahead::ColumnsAhead;
 use crate::error::Error;
 use crate::float::Float;
-use crate::rows::{Column, GROUP, MOST_LABELS, RowBuffer, Rows, lend, log_probabilities, write_rows};
+use crate::rows::{
+    Column, GROUP, MOST_LABELS, RowBuffer, Rows, held_stride, lend, lend_apart, log_probabilities, write_rows,
+};
 use crate::simd::{fetch_far, instances};
 use crate::sum::each_lane;
+use crate::unit_sums::MOST_SIDE_BY_SIDE;
 
 /// Rows of which a column-major array is read at a time: four lines of float32 of each column, not two, take two thirds of
 /// the time, and 1000 labels of them fit the second-level cache.
@@ -205,7 +209,7 @@ impl Table {
         target: &mut [F],
         convert: impl Fn([u8; N]) -> F,
     ) {
-        let k = self.n_labels;
+        let (k, stride) = (self.n_labels, held_stride::<F>(self.n_labels));
         let element = |start: *const u8, column: usize| {
             // SAFETY: column < n_labels and the element has N bytes; read_unaligned asks for no more.
             let bytes: [u8; N] = unsafe {
@@ -220,7 +224,7 @@ impl Table {
             convert(bytes)
         };
         if self.column_stride == N as isize && !self.swapped {
-            for (&row, target) in rows.iter().zip(target.chunks_exact_mut(k)) {
+            for (&row, target) in rows.iter().zip(target.chunks_exact_mut(stride)) {
                 // SAFETY: n_labels elements of N bytes lie side by side from the row's address on; bytes
                 // need no alignment.
                 let row = unsafe { std::slice::from_raw_parts(self.address(row).cast::<[u8; N]>(), k) };
@@ -229,9 +233,9 @@ impl Table {
                 }
             }
         } else if !self.is_by_columns() {
-            for (&row, target) in rows.iter().zip(target.chunks_exact_mut(k)) {
+            for (&row, target) in rows.iter().zip(target.chunks_exact_mut(stride)) {
                 let start = self.address(row);
-                for (column, value) in target.iter_mut().enumerate() {
+                for (column, value) in target[..k].iter_mut().enumerate() {
                     *value = native(element(start, column));
                 }
             }
@@ -243,13 +247,13 @@ impl Table {
             }
         } else {
             let mut starts = [std::ptr::null::<u8>(); GROUP];
-            for (rows, target) in rows.chunks(GROUP).zip(target.chunks_mut(GROUP * k)) {
+            for (rows, target) in rows.chunks(GROUP).zip(target.chunks_mut(GROUP * stride)) {
                 for (start, &row) in starts.iter_mut().zip(rows) {
                     *start = self.address(row);
                 }
                 for column in 0..k {
                     for (i, &start) in starts[..rows.len()].iter().enumerate() {
-                        target[i * k + column] = native(element(start, column));
+                        target[i * stride + column] = native(element(start, column));
                     }
                 }
             }
@@ -268,10 +272,11 @@ impl Table {
     ) {
         const SIDE: usize = 16;
         let (k, start) = (self.n_labels, self.address(first));
+        let stride = held_stride::<F>(k);
         let mut square = [Column([F::ZERO; GROUP]); SIDE];
         for left in (0..k).step_by(SIDE) {
             let width = SIDE.min(k - left);
-            for (part, target) in (0..count).step_by(GROUP).zip(target.chunks_mut(GROUP * k)) {
+            for (part, target) in (0..count).step_by(GROUP).zip(target.chunks_mut(GROUP * stride)) {
                 let held = GROUP.min(count - part);
                 for (column, values) in square[..width].iter_mut().enumerate() {
                     // SAFETY: the column is below n_labels, and the elements of all rows, N bytes each, lie one
@@ -280,27 +285,28 @@ impl Table {
                         let address = start.offset((left + column) as isize * self.column_stride);
                         std::slice::from_raw_parts(address.cast::<[u8; N]>().add(part), held)
                     };
-                    // The next rows come after these: their lines are asked for now, a few at a time, to be there when
-                    // it is their turn. Many at once would hold up what is read meanwhile.
+                    // Of few labels the next rows come after these: their lines are asked for now, a few at a time. Else
+                    // `columns_ahead` says what to fetch in the course of the work.
                     let next = source.as_ptr().wrapping_add(count).cast::<u8>();
                     if let Some(whole) = source.first_chunk::<GROUP>() {
                         // By value and of known length: whole vectors then, which are read as such below. Pieces of
                         // them would have to reach the cache first.
                         let whole = *whole;
                         values.0 = each_lane!([F::ZERO; GROUP], |i| native(whole[i]));
-                        for line in 0..(GROUP * N).div_ceil(64) {
-                            fetch_far(next.wrapping_add(64 * line));
+                        if k <= MOST_SIDE_BY_SIDE {
+                            for line in 0..(GROUP * N).div_ceil(64) {
+                                fetch_far(next.wrapping_add(64 * line));
+                            }
+                            // Arrays rarely begin with a line.
+                            fetch_far(next.wrapping_add(GROUP * N - 1));
                         }
-                        // Arrays rarely begin with a line.
-                        fetch_far(next.wrapping_add(GROUP * N - 1));
                     } else {
                         for (value, &bytes) in values.0.iter_mut().zip(source) {
                             *value = native(bytes);
                         }
-                        fetch_far(next);
                     }
                 }
-                write_rows(&square[..width], left, k, target);
+                write_rows(&square[..width], left, stride, target);
             }
         }
     }
@@ -384,12 +390,12 @@ impl<F: Float> Rows<F> for Table {
                 return Ok(());
             }
         }
-        let wanted = first..first + count;
+        let (wanted, stride) = (first..first + count, held_stride::<F>(self.n_labels));
         if scratch.held(&wanted, self.n_labels).is_none() {
             // Columns are read for the next group too. Not of probabilities: what is wrong with those is said of the
             // first such row, and rows before it may yet be refused.
             let end = if count == GROUP && self.is_by_columns() && !self.probabilities {
-                self.len().min(first + COLUMN_ROWS)
+                self.len().min((first + 1).next_multiple_of(COLUMN_ROWS))
             } else {
                 wanted.end
             };
@@ -401,12 +407,12 @@ impl<F: Float> Rows<F> for Table {
             let target = scratch.hold(first..end, self.n_labels);
             convert(self, positions, target);
             if self.probabilities {
-                for (row, &position) in target.chunks_exact_mut(self.n_labels).zip(positions) {
-                    log_probabilities(row, position)?;
+                for (row, &position) in target.chunks_exact_mut(stride).zip(positions) {
+                    log_probabilities(&mut row[..self.n_labels], position)?;
                 }
             }
         }
-        lend(scratch.held(&wanted, self.n_labels).unwrap_or_default(), self.n_labels, lent);
+        lend_apart(scratch.held(&wanted, self.n_labels).unwrap_or_default(), self.n_labels, stride, lent);
         Ok(())
     }
 
@@ -414,6 +420,27 @@ impl<F: Float> Rows<F> for Table {
     fn ahead(&self, first: usize) -> &[F] {
         let rows = (2 * GROUP).min(self.n_rows.saturating_sub(first));
         self.contiguous(first, rows).unwrap_or_default()
+    }
+
+    #[inline(always)]
+    fn columns_ahead(&self, first: usize) -> Option<ColumnsAhead> {
+        let size = self.row_stride.unsigned_abs();
+        let lines = COLUMN_ROWS * size / 64;
+        let is_whole = size.is_power_of_two() && lines > 0;
+        if !self.is_by_columns()
+            || self.selection.is_some()
+            || !is_whole
+            || self.n_labels <= MOST_SIDE_BY_SIDE
+        {
+            return None;
+        }
+        // The rows that will be read next: half of their columns with each group.
+        let next = (first + 1).next_multiple_of(COLUMN_ROWS);
+        let (half, n_columns) = (self.n_labels / 2, self.n_labels);
+        let columns = if first % COLUMN_ROWS < GROUP { 0..half } else { half..n_columns };
+        let start = self.data.wrapping_offset(next as isize * self.row_stride);
+        let start = start.wrapping_offset(columns.start as isize * self.column_stride);
+        Some(ColumnsAhead::new(start, self.column_stride, lines, columns.len()))
     }
 
     fn position(&self, index: usize) -> usize {

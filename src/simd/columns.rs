@@ -154,7 +154,7 @@ unsafe fn unit_sums<V: Vector>(
     }
 }
 
-/// Writes columns into rows of `n_labels`, as many as `rows` holds and at most a group, from label `first` on.
+/// Writes columns into rows that begin `stride` apart, as many as `rows` holds and at most a group, from label `first` on.
 ///
 /// # Safety
 /// The instruction set of V must be available.
@@ -163,29 +163,30 @@ unsafe fn unit_sums<V: Vector>(
 pub(super) unsafe fn write_rows<V: Vector>(
     columns: &[Column<f32>],
     first: usize,
-    n_labels: usize,
+    stride: usize,
     rows: &mut [f32],
 ) {
-    let count = rows.len() / n_labels;
-    assert!(first + columns.len() <= n_labels && count <= GROUP, "columns and rows of a group");
+    let count = rows.len() / stride;
+    assert!(first + columns.len() <= stride && count <= GROUP, "columns and rows of a group");
     for (left, columns) in (first..).step_by(V::LANES).zip(columns.chunks(V::LANES)) {
         for lane in (0..count).step_by(V::LANES) {
             // SAFETY: a column has GROUP values, a multiple of V::LANES, of which those of `count` rows are used;
             // each of these rows has a value for each column. The caller vouches for the instruction set.
             unsafe {
-                let mut tile = [V::splat(0.0); 16];
-                let to = rows.as_mut_ptr().add(lane * n_labels + left);
+                let to = rows.as_mut_ptr().add(lane * stride + left);
                 // Whole squares in loops of known length, so that they stay in registers.
                 if columns.len() == V::LANES && count - lane >= V::LANES {
+                    let mut tile = [V::splat(0.0); 16];
                     for i in 0..V::LANES {
                         tile[i] = V::load(columns[i].0.as_ptr().add(lane));
                     }
                     let tile = V::transpose(tile);
                     for i in 0..V::LANES {
-                        tile[i].store(to.add(i * n_labels));
+                        tile[i].store(to.add(i * stride));
                     }
                     continue;
                 }
+                let mut tile = [V::splat(0.0); 16];
                 for (values, column) in tile.iter_mut().zip(columns) {
                     *values = V::load(column.0.as_ptr().add(lane));
                 }
@@ -193,7 +194,7 @@ pub(super) unsafe fn write_rows<V: Vector>(
                 for i in 0..V::LANES.min(count - lane) {
                     let mut part = [0.0; 16];
                     tile[i].store(part.as_mut_ptr());
-                    std::ptr::copy_nonoverlapping(part.as_ptr(), to.add(i * n_labels), columns.len());
+                    std::ptr::copy_nonoverlapping(part.as_ptr(), to.add(i * stride), columns.len());
                 }
             }
         }

@@ -6,7 +6,7 @@
 //! labels have few before them (see [`crate::masses::sums_after_few`]).
 #![allow(unsafe_code, reason = "vector loads and instructions of detected features")]
 
-use super::vector::Vector;
+use super::vector::{Lines, Vector};
 use crate::exp2::{REST_F64, ROUND_F64};
 use crate::float::Float;
 use crate::sum::{LANES, Lanes, MOST_COARSE, deepest};
@@ -93,14 +93,23 @@ unsafe fn exp2<D: Double>(depth: D, scale: D, unit: f64) -> D {
     }
 }
 
-/// Fetches line `i`, of 64 bytes, of what will be read soon.
-#[inline(always)]
-fn fetch([next, later]: [&[f64]; 2], i: usize) {
-    if let Some(line) = next.get(i * 8) {
-        super::fetch(std::ptr::from_ref(line).cast());
+impl Lines for [&[f64]; 2] {
+    #[inline(always)]
+    fn fetch(self, i: usize) {
+        let [next, later] = self;
+        if let Some(line) = next.get(i * 8) {
+            super::fetch(std::ptr::from_ref(line).cast());
+        }
+        if let Some(line) = later.get(i * 8) {
+            super::fetch_far(std::ptr::from_ref(line).cast());
+        }
     }
-    if let Some(line) = later.get(i * 8) {
-        super::fetch_far(std::ptr::from_ref(line).cast());
+
+    #[inline(always)]
+    fn fetch_end(self, n_labels: usize) {
+        for line in n_labels / (LANES * RUN) * (2 * RUN)..=n_labels.div_ceil(8) {
+            self.fetch(line);
+        }
     }
 }
 
@@ -176,7 +185,7 @@ unsafe fn sum_block<D: Double, const COARSE: bool>(block: &[f64], shift: f64, sc
 /// # Safety
 /// The instruction set of V must be available.
 #[inline(always)]
-pub(super) unsafe fn unit_sums<V: Vector>(row: &[f64], shift: f64, ahead: [&[f64]; 2]) -> (f64, f64) {
+pub(super) unsafe fn unit_sums<V: Vector>(row: &[f64], shift: f64, ahead: impl Lines) -> (f64, f64) {
     let lanes = V::Double::LANES;
     let (mut exponentials, mut weighted) = ([0.0; LANES], [0.0; LANES]);
     let (runs, last) = row.as_chunks::<{ LANES * RUN }>();
@@ -193,7 +202,7 @@ pub(super) unsafe fn unit_sums<V: Vector>(row: &[f64], shift: f64, ahead: [&[f64
                 for i in 0..RUN {
                     if part == 0 {
                         for line in 2 * (r * RUN + i)..2 * (r * RUN + i) + 2 {
-                            fetch(ahead, line);
+                            ahead.fetch(line);
                         }
                     }
                     for j in 0..2 {
@@ -210,10 +219,7 @@ pub(super) unsafe fn unit_sums<V: Vector>(row: &[f64], shift: f64, ahead: [&[f64
                 }
             }
             if part == 0 {
-                // Rows end anywhere in a line.
-                for line in (2 * runs.len() * RUN)..=row.len().div_ceil(8) {
-                    fetch(ahead, line);
-                }
+                ahead.fetch_end(row.len());
             }
             for j in 0..2 {
                 let (mut e_run, mut d_run) = (zero, zero);

@@ -153,7 +153,6 @@ pub(crate) fn fetch(address: *const u8) {
 
 /// The same for what is read later, after more than the nearest cache holds.
 #[inline(always)]
-#[cfg(any(target_arch = "x86_64", feature = "python"))]
 #[allow(unsafe_code, reason = "as above")]
 pub(crate) fn fetch_far(address: *const u8) {
     #[cfg(target_arch = "x86_64")]

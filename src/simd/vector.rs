@@ -7,6 +7,7 @@
 #![allow(unsafe_code, reason = "vector loads and instructions of detected features")]
 
 use super::double::Double;
+use crate::ahead::LinesOfColumns;
 use crate::exp2::{OFFSET_F32, PARABOLA_F32, ROUND_F32};
 use crate::float::Float;
 use crate::ranked_masses::FEW_TERMS;
@@ -144,9 +145,41 @@ pub(super) unsafe fn exp2<V: Vector>(depth: V, scale: V, unit: f32) -> V {
     }
 }
 
+/// What a row's kernel fetches on the way, a line of 64 bytes at a time.
+pub(super) trait Lines: Copy {
+    /// Fetches line `i`.
+    fn fetch(self, i: usize);
+    /// Fetches what a row of `n_labels` may end in beyond its whole lines: rows end anywhere.
+    fn fetch_end(self, n_labels: usize);
+}
+
+impl Lines for [&[f32]; 2] {
+    #[inline(always)]
+    fn fetch(self, i: usize) {
+        fetch(self, i);
+    }
+
+    #[inline(always)]
+    fn fetch_end(self, n_labels: usize) {
+        fetch(self, n_labels / LANES);
+        fetch_value(self, n_labels - 1);
+    }
+}
+
+impl Lines for LinesOfColumns {
+    #[inline(always)]
+    fn fetch(self, i: usize) {
+        LinesOfColumns::fetch(&self, i);
+    }
+
+    #[inline(always)]
+    fn fetch_end(self, n_labels: usize) {
+        LinesOfColumns::fetch(&self, n_labels / LANES);
+    }
+}
+
 /// Fetches line `i`, of 64 bytes, of what will be read next, and of what will be read after that to a cache that is
-/// less near. The processor foresees neither many rows read side by side nor the next row while it computes, and
-/// from memory to the nearest cache there are too few places for lines that are awaited.
+/// less near: from memory to the nearest cache there are too few places for lines that are awaited.
 #[inline(always)]
 pub(super) fn fetch(ahead: [&[f32]; 2], i: usize) {
     fetch_value(ahead, i * LANES);
@@ -477,7 +510,7 @@ pub(super) unsafe fn split_terms<V: Vector, const LEFT: bool>(
 /// # Safety
 /// The instruction set of V must be available.
 #[inline(always)]
-pub(super) unsafe fn unit_sums<V: Vector>(row: &[f32], shift: f32, ahead: [&[f32]; 2]) -> (f64, f64) {
+pub(super) unsafe fn unit_sums<V: Vector>(row: &[f32], shift: f32, ahead: impl Lines) -> (f64, f64) {
     let parts = LANES / V::LANES;
     let (mut exponentials, mut weighted) = ([0.0; LANES], [0.0; LANES]);
     // SAFETY: as the caller vouches.
@@ -492,7 +525,7 @@ pub(super) unsafe fn unit_sums<V: Vector>(row: &[f32], shift: f32, ahead: [&[f32
                 let mut start = first + part * V::LANES;
                 while start + V::LANES <= end {
                     if part == 0 {
-                        fetch(ahead, start / LANES);
+                        ahead.fetch(start / LANES);
                     }
                     let d = depth(V::load(row.as_ptr().add(start)), shift, bottom);
                     let e = exp2(d, scale, 1.0);
@@ -501,9 +534,7 @@ pub(super) unsafe fn unit_sums<V: Vector>(row: &[f32], shift: f32, ahead: [&[f32
                     start += LANES;
                 }
                 if part == 0 && end == row.len() {
-                    // Rows end anywhere in a line.
-                    fetch(ahead, start / LANES);
-                    fetch_value(ahead, row.len() - 1);
+                    ahead.fetch_end(row.len());
                 }
                 if start < end {
                     let d = depth(V::load_part(row.as_ptr().add(start), end - start), shift, bottom);

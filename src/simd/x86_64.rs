@@ -6,6 +6,7 @@ use super::avx512::Avx512;
 pub(crate) use super::columns::Found;
 use super::columns::{self, Each};
 use super::{Level, double, level, nucleus, places, scan, vector};
+use crate::ahead::LinesOfColumns;
 use crate::nucleus::{Candidates, Wanted};
 use crate::place::FEW_BEFORE;
 use crate::ranked_masses::FEW_TERMS;
@@ -82,6 +83,10 @@ dispatched! {
     /// The sums behind [`crate::unit_sums::unit_sums`] of a float32 row.
     fn unit_sums(row: &[f32], shift: f32, ahead: [&[f32]; 2]) -> (f64, f64) = vector::unit_sums;
 }
+dispatched! {
+    /// The same, with columns to fetch.
+    fn unit_sums_by_columns(row: &[f32], shift: f32, ahead: LinesOfColumns) -> (f64, f64) = vector::unit_sums;
+}
 
 dispatched! {
     /// [`crate::sum::sum_terms`] of a float64 row.
@@ -94,6 +99,10 @@ dispatched! {
 dispatched! {
     /// The sums behind [`crate::unit_sums::unit_sums`] of a float64 row.
     fn double_unit_sums(row: &[f64], shift: f64, ahead: [&[f64]; 2]) -> (f64, f64) = double::unit_sums;
+}
+dispatched! {
+    /// The same, with columns to fetch.
+    fn double_unit_sums_by_columns(row: &[f64], shift: f64, ahead: LinesOfColumns) -> (f64, f64) = double::unit_sums;
 }
 dispatched! {
     /// What [`crate::row::Scan`] holds of a float64 row, and whether a value is not finite.
@@ -158,7 +167,7 @@ dispatched! {
 dispatched! {
     /// The other way, into rows of `n_labels` from label `first` on.
     #[cfg(any(feature = "python", test))]
-    fn write_rows(columns: &[Column<f32>], first: usize, n_labels: usize, rows: &mut [f32]) -> () = columns::write_rows;
+    fn write_rows(columns: &[Column<f32>], first: usize, stride: usize, rows: &mut [f32]) -> () = columns::write_rows;
 }
 dispatched! {
     /// [`crate::place::place`] across rows: labels before, and the next logit; false inside where logits tie.
@@ -177,6 +186,7 @@ dispatched! {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ahead::Ahead;
     use crate::float::COARSE_BITS;
     use crate::float::Float;
     use crate::sum::{Grain, MOST_COARSE, in_quanta};
@@ -357,7 +367,7 @@ mod tests {
                         let (scan, row_poison) = row::read_plain::<f32>(row);
                         any_poison |= row_poison;
                         assert_eq!((max[i], second[i], bits[i]), (scan.max, scan.second, scan.bits));
-                        assert_eq!((exponentials[i], weighted[i]), unit_sums::unit_sums(row, second[i], [&[]; 2]));
+                        assert_eq!((exponentials[i], weighted[i]), unit_sums::unit_sums(row, second[i], Ahead::NOTHING));
                         let own = |shift| sum::quanta(logit[i], shift, scale, Grain::Coarse);
                         let all: i128 = row.iter().map(|&z| sum::quanta(z, max[i], scale, Grain::Coarse)).sum();
                         assert_eq!(i128::from(others[i]) << COARSE_BITS, all - own(max[i]));
