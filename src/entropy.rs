@@ -13,43 +13,61 @@ use std::f64::consts::LOG2_E;
 use crate::elementary::{exp, ln_1p};
 use crate::exp2::WHOLE_F32;
 use crate::float::Float;
+use crate::sum::each_lane;
 use crate::unit_sums::UnitSums;
 
-/// H from the gap between the two largest logits and the sums relative to the second.
+/// H of N rows, from the gaps between their two largest logits and the sums relative to the second.
 #[inline(always)]
-pub(crate) fn entropy_of_sums<F: Float>(gap: f64, sums: &UnitSums) -> f64 {
-    if F::as_f32(&[]).is_some() { of_narrow_sums(gap, sums) } else { of_wide_sums(gap, sums) }
+pub(crate) fn entropies_of_sums<F: Float, const N: usize>(gap: &[f64; N], sums: &UnitSums<N>) -> [f64; N] {
+    if F::as_f32(&[]).is_some() {
+        of_narrow_sums(gap, sums)
+    } else {
+        each_lane!([0.0; N], |i| of_wide_sums(gap[i], sums.exponentials[i], sums.weighted[i]))
+    }
 }
 
 #[inline(always)]
-fn of_wide_sums(gap: f64, sums: &UnitSums) -> f64 {
+fn of_wide_sums(gap: f64, exponentials: f64, weighted: f64) -> f64 {
     let e = exp(-gap);
-    let others = e * sums.exponentials;
-    let value = ln_1p(others) + e * gap.mul_add(sums.exponentials, sums.weighted) / (1.0 + others);
+    let others = e * exponentials;
+    let value = ln_1p(others) + e * gap.mul_add(exponentials, weighted) / (1.0 + others);
     // With e = 0 the product of a huge gap is 0 * inf.
     if e == 0.0 { 0.0 } else { value }
 }
 
+/// In loops of their own, of whole vectors of one type each: in a single one the long chain of operations on each row
+/// would leave the processor waiting.
 #[inline(always)]
-fn of_narrow_sums(gap: f64, sums: &UnitSums) -> f64 {
-    // E = p 2^whole; beyond 800 it is 0 in float64 all the same, and so is H.
-    let gap = if gap < 800.0 { gap } else { 800.0 };
-    let shifted = (-gap).mul_add(LOG2_E, ROUND);
-    let whole = shifted - ROUND;
-    let p = exp2_of_fraction((-gap).mul_add(LOG2_E, -whole) as f32);
-    let (s, w) = (sums.exponentials as f32, sums.weighted as f32);
-    // As a float32, 0 where it is so small that nothing is left of it beside 1.
-    let narrow = if whole > -100.0 { whole } else { -100.0 };
-    let others = p * power_of_two(narrow) as f32 * s;
-    let quotient = (gap as f32).mul_add(s, w) / (1.0 + others);
-    // log1p(x) is x where the next term of its series is below the rounding, and then goes with what E is a factor of.
-    let is_small = others < SMALL;
-    let factor = if is_small { quotient + s } else { quotient };
-    let logarithm = if is_small { 0.0 } else { ln_1p_f32(others) };
-    // Two powers, so that H keeps its bits where E is subnormal.
-    let half = whole.mul_add(0.5, ROUND) - ROUND;
-    let product = f64::from(p) * f64::from(factor) * power_of_two(half) * power_of_two(whole - half);
-    product + f64::from(logarithm)
+fn of_narrow_sums<const N: usize>(gap: &[f64; N], sums: &UnitSums<N>) -> [f64; N] {
+    // E = 2^(fraction + whole); beyond 800 it is 0 in float64 all the same, and so is H.
+    let gap = each_lane!([0.0; N], |i| if gap[i] < 800.0 { gap[i] } else { 800.0 });
+    let whole = each_lane!([0.0; N], |i| (-gap[i]).mul_add(LOG2_E, ROUND) - ROUND);
+    let fraction = each_lane!([0.0; N], |i| (-gap[i]).mul_add(LOG2_E, -whole[i]) as f32);
+    let narrow_whole = each_lane!([0.0; N], |i| whole[i] as f32);
+    let narrow_gap = each_lane!([0.0; N], |i| gap[i] as f32);
+    let s = each_lane!([0.0; N], |i| sums.exponentials[i] as f32);
+    let w = each_lane!([0.0; N], |i| sums.weighted[i] as f32);
+    let (mut power, mut factor, mut logarithm) = ([0.0; N], [0.0; N], [0.0; N]);
+    for i in 0..N {
+        let p = exp2_of_fraction(fraction[i]);
+        // As a float32, 0 where it is so small that nothing is left of it beside 1.
+        let whole = if narrow_whole[i] > -100.0 { narrow_whole[i] } else { -100.0 };
+        let others = p * power_of_two_f32(whole) * s[i];
+        let quotient = narrow_gap[i].mul_add(s[i], w[i]) / (1.0 + others);
+        // log1p(x) is x where the next term of its series is below the rounding, and then goes with what E is a factor
+        // of.
+        let is_small = others < SMALL;
+        power[i] = p;
+        factor[i] = if is_small { quotient + s[i] } else { quotient };
+        logarithm[i] = if is_small { 0.0 } else { ln_1p_f32(others) };
+    }
+    each_lane!([0.0; N], |i| {
+        // Two powers, so that H keeps its bits where E is subnormal.
+        let half = whole[i].mul_add(0.5, ROUND) - ROUND;
+        let product = f64::from(power[i]) * f64::from(factor[i]);
+        let product = product * power_of_two(half) * power_of_two(whole[i] - half);
+        product + f64::from(logarithm[i])
+    })
 }
 
 /// 1.5 * 2^52: a sum with it is rounded to a whole number.
@@ -72,6 +90,13 @@ fn exp2_of_fraction(f: f32) -> f32 {
 #[inline(always)]
 fn power_of_two(n: f64) -> f64 {
     f64::from_bits(((n + ROUND).to_bits() << 52).wrapping_add(1.0_f64.to_bits()))
+}
+
+/// The same in float32, from -126 on.
+#[inline(always)]
+fn power_of_two_f32(n: f32) -> f32 {
+    const ROUND: f32 = 12_582_912.0; // 1.5 * 2^23
+    f32::from_bits(((n + ROUND).to_bits() << 23).wrapping_add(1.0_f32.to_bits()))
 }
 
 /// `log1p(x)` for `x >= 0`, with an error of less than three units in the last place.
@@ -112,16 +137,18 @@ mod tests {
     fn narrow_sums_give_what_wide_ones_do() {
         for gap in (0..9000).map(|i| f64::from(i) / 12.0) {
             for (exponentials, depth) in [(1.0, 0.0), (1.5, 0.3), (40.0, 1.0), (1e3, 3.5), (1e8, 11.0)] {
-                let sums = UnitSums { exponentials, weighted: exponentials * depth };
-                let (narrow, wide) = (of_narrow_sums(gap, &sums), of_wide_sums(gap, &sums));
+                let weighted = exponentials * depth;
+                let sums = UnitSums { exponentials: [exponentials], weighted: [weighted] };
+                let ([narrow], wide) =
+                    (of_narrow_sums(&[gap], &sums), of_wide_sums(gap, exponentials, weighted));
                 // The wide one multiplies an E that may be subnormal, and then has fewer bits.
                 let slack = 5e-7 * wide + 5e-324 * exponentials * (gap + depth + 2.0);
                 assert!((narrow - wide).abs() <= slack, "{gap} {exponentials}: {narrow} {wide}");
             }
         }
         for gap in [1e3, 1e30, f64::INFINITY] {
-            let sums = UnitSums { exponentials: 7.0, weighted: 1.0 };
-            assert_eq!((of_narrow_sums(gap, &sums), of_wide_sums(gap, &sums)), (0.0, 0.0));
+            let sums = UnitSums { exponentials: [7.0], weighted: [1.0] };
+            assert_eq!((of_narrow_sums(&[gap], &sums), of_wide_sums(gap, 7.0, 1.0)), ([0.0], 0.0));
         }
     }
 }

@@ -135,6 +135,22 @@ impl<'a, F: Float> Group<'a, F> {
         self.is_transposed().then_some(&*self.columns)
     }
 
+    /// Finds the places of labels with few before them, in the rows with a bit in `wanted`; a bit for each row that is
+    /// left.
+    #[inline(always)]
+    fn place_few(&self, wanted: u32, places: &mut Places<F>) -> u32 {
+        #[cfg(target_arch = "x86_64")]
+        if let Some(rows) = F::group_as_f32(self.rows)
+            && let Some(next) = lanes_mut(&mut places.next)
+            && let Some(before) = F::as_f32_mut(places.before.as_flattened_mut())
+        {
+            let (before, _) = before.as_chunks_mut();
+            let found = x86_64::place_rows(rows, &places.label, wanted, &mut places.rank, next, before);
+            return found.unwrap_or(wanted);
+        }
+        wanted
+    }
+
     /// [`crate::place::place`] of each row's label, which [`Places::read`] has read. What else `places` holds, of other
     /// rows, is written over, or not looked at.
     #[inline(always)]
@@ -148,7 +164,7 @@ impl<'a, F: Float> Group<'a, F> {
         if places.by_row {
             (places.rank, places.next) = ([1; GROUP], scans.second);
             places.before.resize(GROUP, [F::NEG_INFINITY; FEW_BEFORE]);
-            for i in rows_of(others) {
+            for i in rows_of(self.place_few(others, places)) {
                 let Place { rank, next, .. } =
                     place_and_before(self.rows[i], places.label[i], &scans.scan(i), &mut places.before[i]);
                 (places.rank[i], places.next[i]) = (rank, next);

@@ -15,7 +15,7 @@ use crate::score::{MassLanes, Wants};
 use crate::simd::x86_64;
 #[cfg(target_arch = "x86_64")]
 use crate::sum::COARSE;
-use crate::sum::{Depths, Lanes, each_lane, sums_of_few, words};
+use crate::sum::{Depths, Lanes, each_lane, sums_of_few, words, words_of_few};
 
 /// Where the sums over the labels before each row's label, if they are parted, and over the others go.
 type Halves<'a> = (&'a mut [f64; GROUP], &'a mut [f64; GROUP]);
@@ -116,11 +116,16 @@ impl<F: Float> Group<'_, F> {
         }
         for i in rows_of(if kind == Sums::Split { places.others } else { 0 }) {
             let (y, max) = (places.logit[i], scans.max[i]);
-            let (before, after) = if places.rank[i] <= FEW_BEFORE + 1 {
-                let all = F::collect((sums.high[i], sums.low[i]));
-                let shifts = [max, shift[i]];
-                let [before, counted] = sums_of_few(&places.before[i], shifts, scale[i], self.grain());
-                (before, all - counted)
+            let has_few = places.rank[i] <= FEW_BEFORE + 1;
+            let (few, shifts) = (&places.before[i], [max, shift[i]]);
+            if has_few && let Some([before, counted]) = words_of_few(few, shifts, scale[i], self.grain()) {
+                let after = minus((sums.high[i], sums.low[i]), counted);
+                (above[i], rest[i]) = (F::words_to_f64(before), F::words_to_f64(after));
+                continue;
+            }
+            let (before, after) = if has_few {
+                let [before, counted] = sums_of_few(few, shifts, scale[i], self.grain());
+                (before, F::collect((sums.high[i], sums.low[i])) - counted)
             } else {
                 split_sums(self.rows[i], places.label[i], y, max, shift[i], scale[i])
             };

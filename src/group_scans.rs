@@ -2,7 +2,7 @@
 //! entropy. The fast twin of [`crate::row`].
 
 use crate::ahead::Ahead;
-use crate::entropy::entropy_of_sums;
+use crate::entropy::entropies_of_sums;
 use crate::error::Error;
 use crate::float::Float;
 use crate::group::Group;
@@ -45,10 +45,8 @@ impl<F: Float> Scans<F> {
     /// [`crate::row::entropy`] of each row.
     #[inline(always)]
     pub(crate) fn entropies(&self) -> [f64; GROUP] {
-        each_lane!([0.0; GROUP], |i| {
-            let gap = self.max[i].to_f64() - self.second[i].to_f64();
-            entropy_of_sums::<F>(gap, &UnitSums::new(self.exponentials[i], self.weighted[i], gap))
-        })
+        let gap = each_lane!([0.0; GROUP], |i| self.max[i].to_f64() - self.second[i].to_f64());
+        entropies_of_sums::<F, GROUP>(&gap, &UnitSums::new(&self.exponentials, &self.weighted, &gap))
     }
 
     /// [`Scan::words`] of each row.

@@ -128,7 +128,7 @@ fn append_before<F: Float>(
     count
 }
 
-/// [`place_in`], with the logits that rank before the label, if they are few: in one pass where it can be.
+/// [`place_in`], with the logits that rank before the label, if they are few.
 #[inline(always)]
 pub(crate) fn place_and_before<F: Float>(
     row: &[F],
@@ -136,13 +136,6 @@ pub(crate) fn place_and_before<F: Float>(
     scan: &Scan<F>,
     before: &mut [F; FEW_BEFORE],
 ) -> Place<F> {
-    #[cfg(target_arch = "x86_64")]
-    if let (Some(narrow), Some(narrow_before)) = (F::as_f32(row), F::as_f32_mut(before))
-        && let Ok(narrow_before) = narrow_before.try_into()
-        && let Some(Some((before, next))) = crate::simd::x86_64::place_few(narrow, label, narrow_before)
-    {
-        return Place { logit: row[label], rank: 1 + before, next: F::from_f32(next) };
-    }
     let place = place_in(row, label, scan);
     logits_before(row, label, place.rank, before);
     place

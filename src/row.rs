@@ -7,7 +7,7 @@
 
 use crate::ahead::Ahead;
 use crate::elementary::{exp, one_minus_exp_neg};
-use crate::entropy::entropy_of_sums;
+use crate::entropy::entropies_of_sums;
 use crate::error::Error;
 use crate::float::Float;
 use crate::simd::instances;
@@ -53,9 +53,9 @@ impl<F: Float> Scan<F> {
 
     /// The sums behind entropy.
     #[inline(always)]
-    fn unit_sums(&self, row: &[F]) -> UnitSums {
+    fn unit_sums(&self, row: &[F]) -> UnitSums<1> {
         let (exponentials, weighted) = unit_sums(row, self.second, Ahead::NOTHING);
-        UnitSums::new(exponentials, weighted, self.gap())
+        UnitSums::new(&[exponentials], &[weighted], &[self.gap()])
     }
 
     /// Whether one label alone is possible.
@@ -135,7 +135,8 @@ pub(crate) fn entropy<F: Float>(row: &[F], scan: &Scan<F>) -> f64 {
     if scan.is_certain() {
         return 0.0;
     }
-    entropy_of_sums::<F>(scan.gap(), &scan.unit_sums(row))
+    let [entropy] = entropies_of_sums::<F, 1>(&[scan.gap()], &scan.unit_sums(row));
+    entropy
 }
 
 /// Margin `f_(1) - f_(2)`; 1 when no second label is possible.
@@ -144,9 +145,9 @@ pub(crate) fn margin<F: Float>(row: &[F], scan: &Scan<F>) -> f64 {
     if scan.is_certain() {
         return 1.0;
     }
-    let sums = scan.unit_sums(row);
+    let UnitSums { exponentials: [exponentials], .. } = scan.unit_sums(row);
     let gap = scan.gap();
-    one_minus_exp_neg(gap) / exp(-gap).mul_add(sums.exponentials, 1.0)
+    one_minus_exp_neg(gap) / exp(-gap).mul_add(exponentials, 1.0)
 }
 
 /// Gini impurity `sum f (1 - f)`, the top label's term from the others' mass.
@@ -155,9 +156,9 @@ pub(crate) fn gini<F: Float>(row: &[F], scan: &Scan<F>) -> f64 {
     if scan.is_certain() {
         return 0.0;
     }
-    let sums = scan.unit_sums(row);
+    let UnitSums { exponentials: [exponentials], .. } = scan.unit_sums(row);
     let e = exp(-scan.gap());
-    let others = e * sums.exponentials;
+    let others = e * exponentials;
     let total = 1.0 + others;
     let squares = unit_squares(row, scan.second) - if scan.gap() == 0.0 { 1.0 } else { 0.0 };
     others / (total * total) + (others - e * e * squares / total) / total

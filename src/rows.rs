@@ -26,14 +26,21 @@ pub(crate) const MOST_LABELS: usize = i32::MAX as usize;
 #[derive(Debug)]
 pub struct RowBuffer<F> {
     values: Vec<F>,
-    /// The rows that it holds, by index, from `start` on.
+    /// The rows that it holds, by index.
     held: Range<usize>,
+    /// Where they begin.
+    #[cfg(any(feature = "python", test))]
     start: usize,
 }
 
 impl<F> Default for RowBuffer<F> {
     fn default() -> Self {
-        Self { values: Vec::new(), held: 0..0, start: 0 }
+        Self {
+            values: Vec::new(),
+            held: 0..0,
+            #[cfg(any(feature = "python", test))]
+            start: 0,
+        }
     }
 }
 

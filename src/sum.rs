@@ -256,15 +256,31 @@ pub(crate) fn sum_terms<F: Float>(row: &[F], shift: F, scale: F, grain: Grain) -
 /// [`sum_terms`] of a few logits, relative to each of two shifts.
 #[inline(always)]
 pub(crate) fn sums_of_few<F: Float>(few: &[F; LANES], shifts: [F; 2], scale: F, grain: Grain) -> [i128; 2] {
+    if let Some(words) = words_of_few(few, shifts, scale, grain) {
+        return words.map(F::collect);
+    }
+    shifts.map(|shift| sum_terms(few, shift, scale, grain))
+}
+
+/// The same in words, where they are found in vectors: most sums need no more than 64 bits.
+#[inline(always)]
+pub(crate) fn words_of_few<F: Float>(
+    few: &[F; LANES],
+    shifts: [F; 2],
+    scale: F,
+    grain: Grain,
+) -> Option<[(u64, u64); 2]> {
     #[cfg(target_arch = "x86_64")]
     if grain == Grain::Coarse
         && let Some(few) = F::as_f32(few).and_then(|few| few.try_into().ok())
         && let shifts = shifts.map(|shift| shift.to_f64() as f32)
         && let Some(sums) = crate::simd::x86_64::sums_of_few(few, shifts, scale.to_f64() as f32)
     {
-        return sums.map(|sum| i128::from(sum) << COARSE_BITS);
+        return Some(sums.map(|sum| (sum << COARSE_BITS, 0)));
     }
-    shifts.map(|shift| sum_terms(few, shift, scale, grain))
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = (few, shifts, scale, grain);
+    None
 }
 
 /// Two sums in one pass over the labels lower than one with logit `y`: of those that rank before it,

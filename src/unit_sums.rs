@@ -8,21 +8,23 @@ use crate::float::Float;
 use crate::simd::instances;
 use crate::sum::{BLOCK, Depths, Groups, LANES, Lanes, each_lane, term};
 
-/// Sums behind entropy: over all labels but one at the top, relative to the second largest logit.
+/// Sums behind the entropies of N rows: over all labels but one at the top, relative to the second largest logit.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct UnitSums {
+pub(crate) struct UnitSums<const N: usize> {
     /// Sum of `e = exp(z - second)`.
-    pub(crate) exponentials: f64,
+    pub(crate) exponentials: [f64; N],
     /// Sum of `e (second - z)`.
-    pub(crate) weighted: f64,
+    pub(crate) weighted: [f64; N],
 }
 
-impl UnitSums {
+impl<const N: usize> UnitSums<N> {
     /// From sums in which what lies above the shift, the second largest logit, counts as nothing. When two
     /// labels share the maximum nothing does, and one of them is taken out.
     #[inline(always)]
-    pub(crate) fn new(exponentials: f64, weighted: f64, gap: f64) -> Self {
-        Self { exponentials: if gap == 0.0 { exponentials - 1.0 } else { exponentials }, weighted }
+    pub(crate) fn new(exponentials: &[f64; N], weighted: &[f64; N], gap: &[f64; N]) -> Self {
+        let twice = each_lane!([0.0; N], |i| if gap[i] == 0.0 { 1.0 } else { 0.0 });
+        let exponentials = each_lane!([0.0; N], |i| exponentials[i] - twice[i]);
+        Self { exponentials, weighted: *weighted }
     }
 }
 

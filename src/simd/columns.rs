@@ -5,7 +5,8 @@
 #![allow(unsafe_code, reason = "vector loads and instructions of detected features")]
 
 use super::scan::LaneScan;
-use super::vector::{COARSE_RUN, Vector, depth, exp2, fetch};
+use super::vector::{COARSE_RUN, Vector, depth, exp2};
+use super::{fetch, fetch_far};
 use crate::float::Float;
 use crate::rows::{Column, GROUP};
 use crate::sum::{COARSE, LANES, deepest};
@@ -58,30 +59,44 @@ pub(super) unsafe fn read<V: Vector>(
     for row in rows {
         assert_eq!(row.len(), columns.len(), "rows are as long as there are columns");
     }
+    // Addresses are never read: those beyond the end do no harm. Where nothing is known, they are of what is at hand.
+    let [next, later] = ahead.map(|part| if part.is_empty() { rows[0].as_ptr() } else { part.as_ptr() });
     let mut poisoned = false;
     for lane in (0..GROUP).step_by(V::LANES) {
         // SAFETY: `lane + V::LANES` is at most GROUP, which a column has; each row has as many values from `first` on
         // as there are columns, at most V::LANES. The caller vouches for the instruction set.
         unsafe {
             let mut scan = LaneScan::<V>::new();
-            let lines = lane * columns.len() / LANES;
+            // What the rows of these lanes will be read from in the groups to come.
+            let first = lane * columns.len();
             let (fours, last) = columns.as_chunks_mut::<4>();
             let (whole, group) = (4 * fours.len(), &rows[lane..lane + V::LANES]);
             for (i, four) in fours.iter_mut().enumerate() {
-                // Where no sums follow that leave time for it, what will be read is fetched here.
-                let next = if with_entropy { &[] } else { ahead[0] };
-                for line in 0..4 * V::LANES / LANES {
-                    fetch([next, ahead[1]], lines + i * 4 * V::LANES / LANES + line);
+                // What will be read next only where no sums follow that leave time for it.
+                for line in (0..4 * V::LANES).step_by(LANES) {
+                    let at = first + 4 * i * V::LANES + line;
+                    fetch_far(later.wrapping_add(at).cast());
+                    if !with_entropy {
+                        fetch(next.wrapping_add(at).cast());
+                    }
                 }
                 for (column, values) in four.iter_mut().zip(V::four_columns(group, 4 * i)) {
                     values.store(column.0.as_mut_ptr().add(lane));
                     scan.take(values);
                 }
             }
-            if !last.is_empty() {
+            if !last.is_empty() && whole > 0 {
+                // The last four, of which the first were written already.
+                let (n, four) = (last.len(), V::four_columns(group, whole + last.len() - 4));
+                for i in 0..n {
+                    let values = four[4 - n + i];
+                    values.store(last[i].0.as_mut_ptr().add(lane));
+                    scan.take(values);
+                }
+            } else if !last.is_empty() {
                 let mut tile = [V::splat(0.0); 16];
                 for i in 0..V::LANES {
-                    tile[i] = V::load_part(group[i].as_ptr().add(whole), last.len());
+                    tile[i] = V::load_part(group[i].as_ptr(), last.len());
                 }
                 for (column, values) in last.iter_mut().zip(V::transpose(tile)) {
                     values.store(column.0.as_mut_ptr().add(lane));
@@ -102,9 +117,7 @@ pub(super) unsafe fn read<V: Vector>(
         // SAFETY: as above.
         unsafe {
             let second = V::load(found.second.as_ptr().add(lane));
-            // The lines that these lanes' rows of the next group will be read from.
-            let lines = lane * columns.len() / LANES;
-            let (e_sums, d_sums) = unit_sums(columns, lane, second, [ahead[0], &[]], lines);
+            let (e_sums, d_sums) = unit_sums(columns, lane, second, next.wrapping_add(lane * columns.len()));
             V::store_wide(e_sums, found.exponentials.as_mut_ptr().add(lane));
             V::store_wide(d_sums, found.weighted.as_mut_ptr().add(lane));
         }
@@ -112,14 +125,14 @@ pub(super) unsafe fn read<V: Vector>(
     poisoned
 }
 
-/// The sums behind entropy of the rows in a vector's lanes from `lane` on, all of few labels.
+/// The sums behind entropy of the rows in a vector's lanes from `lane` on, all of few labels. What lies from `next` on is
+/// fetched meanwhile.
 #[inline(always)]
 unsafe fn unit_sums<V: Vector>(
     columns: &[Column<f32>],
     lane: usize,
     shift: V,
-    ahead: [&[f32]; 2],
-    lines: usize,
+    next: *const f32,
 ) -> (V::Wide, V::Wide) {
     // SAFETY: as in `read`.
     unsafe {
@@ -133,7 +146,7 @@ unsafe fn unit_sums<V: Vector>(
                 for (i, column) in $run.iter().enumerate() {
                     // A line for every 16 values.
                     if V::LANES == LANES || i % 2 == 0 {
-                        fetch(ahead, lines + ($line + i) * V::LANES / LANES);
+                        fetch(next.wrapping_add(($line + i) * V::LANES).cast());
                     }
                     let d = depth(V::load(column.0.as_ptr().add(lane)), shift, bottom);
                     let e = exp2(d, scale, 1.0);

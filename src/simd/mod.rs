@@ -81,20 +81,30 @@ impl Level {
 
 /// Best last.
 const LEVELS: [Level; 3] = [Level::Scalar, Level::Avx2, Level::Avx512];
+const SCALAR: u8 = Level::Scalar as u8;
+const AVX2: u8 = Level::Avx2 as u8;
+const AVX512: u8 = Level::Avx512 as u8;
 const UNDECIDED: u8 = u8::MAX;
 static CHOSEN: AtomicU8 = AtomicU8::new(UNDECIDED);
 
 /// The level in use: the best available one, or what `TIGHTSET_SIMD` names. Decided once.
+#[inline]
 #[must_use]
 pub fn level() -> Level {
+    // Asked for every kernel, of some rows several times.
     match CHOSEN.load(Ordering::Relaxed) {
-        UNDECIDED => {
-            let chosen = choose(std::env::var("TIGHTSET_SIMD").ok().as_deref());
-            CHOSEN.store(chosen as u8, Ordering::Relaxed);
-            chosen
-        }
-        chosen => LEVELS[usize::from(chosen)],
+        AVX512 => Level::Avx512,
+        AVX2 => Level::Avx2,
+        SCALAR => Level::Scalar,
+        _ => decide(),
     }
+}
+
+#[cold]
+fn decide() -> Level {
+    let chosen = choose(std::env::var("TIGHTSET_SIMD").ok().as_deref());
+    CHOSEN.store(chosen as u8, Ordering::Relaxed);
+    chosen
 }
 
 /// A name that is unknown, or not available here, is passed over: a service must start.

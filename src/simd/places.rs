@@ -2,7 +2,9 @@
 #![allow(unsafe_code, reason = "vector loads and instructions of detected features")]
 
 use super::vector::{Vector, Vectors};
+use crate::group::rows_of;
 use crate::place::FEW_BEFORE;
+use crate::rows::GROUP;
 
 /// `count_and_next`.
 ///
@@ -78,6 +80,31 @@ pub(super) unsafe fn place_few<V: Vector>(
         }
         Some((count, largest(next)))
     }
+}
+
+/// [`place_few`] of the labels of several rows, those with a bit in `wanted`: their ranks, the next logits and those
+/// before. A bit for each row of which that is `None`.
+///
+/// # Safety
+/// The instruction set of V must be available.
+#[inline(always)]
+pub(super) unsafe fn place_rows<V: Vector>(
+    rows: &[&[f32]; GROUP],
+    labels: &[usize; GROUP],
+    wanted: u32,
+    rank: &mut [usize; GROUP],
+    next: &mut [f32; GROUP],
+    before: &mut [[f32; FEW_BEFORE]],
+) -> u32 {
+    let mut left = 0;
+    for i in rows_of(wanted) {
+        // SAFETY: as the caller vouches.
+        match unsafe { place_few::<V>(rows[i], labels[i], &mut before[i]) } {
+            Some((count, logit)) => (rank[i], next[i]) = (1 + count, logit),
+            None => left |= 1 << i,
+        }
+    }
+    left
 }
 
 /// Vectors of a row of few.

@@ -135,10 +135,10 @@ dispatched! {
 }
 
 dispatched! {
-    /// [`crate::place::place_and_before`] of a label with few before it: how many, and the next logit.
-    fn place_few(row: &[f32], label: usize, found: &mut [f32; FEW_BEFORE]) -> Option<(usize, f32)> = places::place_few;
+    /// [`crate::place::place_and_before`] of the rows with a bit in `wanted` whose label has few before it; a bit for each of
+    /// the others.
+    fn place_rows(rows: &[&[f32]; GROUP], labels: &[usize; GROUP], wanted: u32, rank: &mut [usize; GROUP], next: &mut Each<f32>, before: &mut [[f32; FEW_BEFORE]]) -> u32 = places::place_rows;
 }
-
 dispatched! {
     /// What [`crate::row::Scan`] holds, and whether a value is not finite.
     fn scan(row: &[f32]) -> (f32, f32, u32, bool) = scan::scan;
