@@ -4,7 +4,7 @@
 #[allow(clippy::wildcard_imports, reason = "some thirty instructions, all in this file")]
 use std::arch::x86_64::*;
 
-use super::double::Double;
+use super::double::{Double, Kind};
 use crate::exp2::{TABLE_F64, TO_EXPONENT_F64};
 use crate::float::{ANCHOR, COARSE_LOW_ANCHOR, Float, LOW_ANCHOR, WIDE_COARSE_BITS};
 
@@ -165,7 +165,11 @@ impl Double for Avx2Double {
         unsafe { _mm_setzero_si128() }
     }
     #[inline(always)]
-    unsafe fn add_pattern(self, sums: Self::Counts) -> Self::Counts {
+    unsafe fn kind(self) -> Kind {
+        Kind::Mixed
+    }
+    #[inline(always)]
+    unsafe fn add_pattern<const KIND: u8>(self, sums: Self::Counts) -> Self::Counts {
         // SAFETY: see splat.
         unsafe {
             let z = self.0;
@@ -183,8 +187,10 @@ impl Double for Avx2Double {
         }
     }
     #[inline(always)]
-    unsafe fn store_counts(counts: Self::Counts, to: *mut u32) {
-        // SAFETY: as many values as lanes may be written, as the caller vouches.
-        unsafe { _mm_storeu_si128(to.cast(), counts) }
+    unsafe fn patterns(counts: Self::Counts) -> Option<[u32; 8]> {
+        let mut patterns = [0; 8];
+        // SAFETY: as many values as lanes, and more.
+        unsafe { _mm_storeu_si128(patterns.as_mut_ptr().cast(), counts) };
+        Some(patterns)
     }
 }

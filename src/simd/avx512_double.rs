@@ -4,7 +4,7 @@
 #[allow(clippy::wildcard_imports, reason = "some thirty instructions, all in this file")]
 use std::arch::x86_64::*;
 
-use super::double::Double;
+use super::double::{Double, Kind};
 use crate::exp2::{TABLE_F64, TO_EXPONENT_F64};
 use crate::float::{ANCHOR, LOW_ANCHOR, WIDE_COARSE_BITS};
 
@@ -16,10 +16,19 @@ fn first_lanes(count: usize) -> __mmask8 {
     ((1_u32 << count) - 1) as __mmask8
 }
 
+impl Avx512Double {
+    /// The lanes with bits that no float32 has.
+    #[inline(always)]
+    unsafe fn is_wide(self) -> __mmask8 {
+        // SAFETY: the instruction set, as the caller vouches.
+        unsafe { _mm512_test_epi64_mask(_mm512_castpd_si512(self.0), _mm512_set1_epi64((1 << 29) - 1)) }
+    }
+}
+
 impl Double for Avx512Double {
     type Sums = [__m512i; 2];
-    /// Those of patterns, and of patterns folded, in the lower halves.
-    type Counts = (__m256i, __m512i);
+    /// Those of patterns, of patterns folded, in the lower halves, and the lanes in which a value was of another kind.
+    type Counts = (__m256i, __m512i, __mmask8);
     const LANES: usize = 8;
     #[inline(always)]
     unsafe fn splat(value: f64) -> Self {
@@ -147,34 +156,47 @@ impl Double for Avx512Double {
     #[inline(always)]
     unsafe fn no_counts() -> Self::Counts {
         // SAFETY: see splat.
-        unsafe { (_mm256_setzero_si256(), _mm512_setzero_si512()) }
+        unsafe { (_mm256_setzero_si256(), _mm512_setzero_si512(), 0) }
     }
     #[inline(always)]
-    unsafe fn add_pattern(self, (sums, folded_sums): Self::Counts) -> Self::Counts {
+    unsafe fn kind(self) -> Kind {
+        // SAFETY: see splat.
+        match unsafe { self.is_wide() } {
+            0 => Kind::Narrow,
+            0xff => Kind::Wide,
+            _ => Kind::Mixed,
+        }
+    }
+    #[inline(always)]
+    unsafe fn add_pattern<const KIND: u8>(
+        self,
+        (narrow_sums, folded_sums, others): Self::Counts,
+    ) -> Self::Counts {
         // SAFETY: see splat.
         unsafe {
             let (z, bits) = (self.0, _mm512_castpd_si512(self.0));
-            // The lanes with bits that no float32 has. All are alike in most rows, and most of this is left out then.
-            let wide = _mm512_test_epi64_mask(bits, _mm512_set1_epi64((1 << 29) - 1));
             let folded = _mm512_xor_si512(bits, _mm512_srli_epi64::<32>(bits));
-            if wide == 0xff {
-                return (sums, _mm512_add_epi64(folded_sums, folded));
+            if KIND == Kind::Wide as u8 {
+                return (narrow_sums, _mm512_add_epi64(folded_sums, folded), others | !self.is_wide());
             }
             let narrow = _mm512_cvtpd_ps(z);
-            let is_narrow = _mm512_cmp_pd_mask::<_CMP_EQ_OQ>(_mm512_cvtps_pd(narrow), z);
+            let is_other = _mm512_cmp_pd_mask::<_CMP_NEQ_UQ>(_mm512_cvtps_pd(narrow), z);
             let narrow = _mm256_castps_si256(narrow);
-            if is_narrow == 0xff {
-                return (_mm256_add_epi32(sums, narrow), folded_sums);
+            if KIND == Kind::Narrow as u8 {
+                return (_mm256_add_epi32(narrow_sums, narrow), folded_sums, others | is_other);
             }
-            let pattern = _mm256_mask_mov_epi32(_mm512_cvtepi64_epi32(folded), is_narrow, narrow);
-            (_mm256_add_epi32(sums, pattern), folded_sums)
+            let pattern = _mm256_mask_mov_epi32(narrow, is_other, _mm512_cvtepi64_epi32(folded));
+            (_mm256_add_epi32(narrow_sums, pattern), folded_sums, others)
         }
     }
     #[inline(always)]
-    unsafe fn store_counts((sums, folded_sums): Self::Counts, to: *mut u32) {
-        // SAFETY: as many values as lanes may be written, as the caller vouches.
+    unsafe fn patterns((narrow_sums, folded_sums, others): Self::Counts) -> Option<[u32; 8]> {
+        let mut patterns = [0; 8];
+        // SAFETY: as many values as lanes; see splat.
         unsafe {
-            _mm256_storeu_si256(to.cast(), _mm256_add_epi32(sums, _mm512_cvtepi64_epi32(folded_sums)));
+            let sums = _mm256_add_epi32(narrow_sums, _mm512_cvtepi64_epi32(folded_sums));
+            _mm256_storeu_si256(patterns.as_mut_ptr().cast(), sums);
         }
+        (others == 0).then_some(patterns)
     }
 }

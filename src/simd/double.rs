@@ -57,9 +57,24 @@ pub(super) trait Double: Copy {
     /// The high words and the low words, anchors included.
     unsafe fn store_sums(sums: Self::Sums, high: *mut u64, low: *mut u64);
     unsafe fn no_counts() -> Self::Counts;
-    /// Adds [`Float::pattern`] of each lane, none of them `-0.0`, wrapping.
-    unsafe fn add_pattern(self, sums: Self::Counts) -> Self::Counts;
-    unsafe fn store_counts(counts: Self::Counts, to: *mut u32);
+    /// What the values are: all numbers of float32, or none.
+    unsafe fn kind(self) -> Kind;
+    /// Adds [`Float::pattern`] of each lane, none of them `-0.0`, wrapping. All values are of one kind, if it is not
+    /// [`Kind::Mixed`]; whether they are is remembered.
+    unsafe fn add_pattern<const KIND: u8>(self, sums: Self::Counts) -> Self::Counts;
+    /// The sums; `None` if a value was of another kind.
+    unsafe fn patterns(counts: Self::Counts) -> Option<[u32; 8]>;
+}
+
+/// What is known of values: those of most rows are alike, and their patterns are taken in fewer steps then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum Kind {
+    Mixed,
+    /// Numbers of float32.
+    Narrow,
+    /// None that float32 has.
+    Wide,
 }
 
 /// Terms that a lane takes before its sum must be emptied; see [`crate::sum`].
@@ -249,9 +264,27 @@ pub(super) unsafe fn unit_sums<V: Vector>(row: &[f64], shift: f64, ahead: impl L
 /// The instruction set of V must be available.
 #[inline(always)]
 pub(super) unsafe fn scan<V: Vector>(row: &[f64]) -> (f64, f64, u32, bool) {
+    const NARROW: u8 = Kind::Narrow as u8;
+    const WIDE: u8 = Kind::Wide as u8;
+    // SAFETY: as the caller vouches; a whole vector lies inside the row.
+    unsafe {
+        let is_long = row.len() >= V::Double::LANES;
+        let kind = if is_long { V::Double::load(row.as_ptr()).kind() } else { Kind::Mixed };
+        let found = match kind {
+            Kind::Narrow => scan_of_kind::<V, NARROW>(row),
+            Kind::Wide => scan_of_kind::<V, WIDE>(row),
+            Kind::Mixed => None,
+        };
+        found.or_else(|| scan_of_kind::<V, { Kind::Mixed as u8 }>(row)).unwrap_or_default()
+    }
+}
+
+/// The same where all values are of one kind, as it seems; `None` if they are not.
+#[inline(always)]
+unsafe fn scan_of_kind<V: Vector, const KIND: u8>(row: &[f64]) -> Option<(f64, f64, u32, bool)> {
     let lanes = V::Double::LANES;
     let (whole, mut tops, mut runners_up, mut poisons) = (row.len() / lanes, [0.0; 8], [0.0; 8], [0.0; 8]);
-    let mut patterns = [0; 8];
+    let patterns;
     // SAFETY: as the caller vouches; whole vectors and `rest` values after them lie inside the row.
     unsafe {
         let (zero, none) = (V::Double::splat(0.0), V::Double::splat(f64::NEG_INFINITY));
@@ -263,7 +296,7 @@ pub(super) unsafe fn scan<V: Vector>(row: &[f64]) -> (f64, f64, u32, bool) {
             poison = z.mul_add(zero, poison);
             second = second.larger(max.smaller(z));
             max = max.larger(z);
-            bits = z.mul_add(one, zero).add_pattern(bits);
+            bits = z.mul_add(one, zero).add_pattern::<KIND>(bits);
         }
         let rest = row.len() - whole * lanes;
         if rest > 0 {
@@ -271,12 +304,13 @@ pub(super) unsafe fn scan<V: Vector>(row: &[f64]) -> (f64, f64, u32, bool) {
             poison = z.keep(rest).mul_add(zero, poison);
             second = second.larger(max.smaller(z));
             max = max.larger(z);
-            bits = z.keep(rest).mul_add(one, zero).add_pattern(bits);
+            // Zeros in the other lanes.
+            bits = z.keep(rest).mul_add(one, zero).add_pattern::<{ Kind::Mixed as u8 }>(bits);
         }
         max.store(tops.as_mut_ptr());
         second.store(runners_up.as_mut_ptr());
         poison.store(poisons.as_mut_ptr());
-        V::Double::store_counts(bits, patterns.as_mut_ptr());
+        patterns = V::Double::patterns(bits)?;
     }
     let (mut max, mut second) = (tops[0], runners_up[0]);
     for i in 1..lanes {
@@ -284,5 +318,5 @@ pub(super) unsafe fn scan<V: Vector>(row: &[f64]) -> (f64, f64, u32, bool) {
         max = Float::larger(max, tops[i]);
     }
     let bits = patterns.iter().fold(0_u32, |sum, &lane| sum.wrapping_add(lane));
-    (max, second, bits, poisons.iter().any(|p| *p != 0.0))
+    Some((max, second, bits, poisons.iter().any(|p| *p != 0.0)))
 }
