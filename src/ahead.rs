@@ -84,3 +84,27 @@ impl<F: Float> Ahead<'_, F> {
     /// Nothing.
     pub(crate) const NOTHING: Self = Self::Rows([&[]; 2]);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rows_of_a_group_fetch_each_line_once() {
+        let memory = [0_u8; 64];
+        for (n_columns, lines, count) in [(1000, 4, 32), (130, 1, 32), (200, 8, 5)] {
+            let columns = ColumnsAhead::new(memory.as_ptr(), 10_000, lines, n_columns);
+            let mut found = Vec::new();
+            for i in 0..count {
+                let part = columns.part(i, count);
+                found.extend(
+                    (0..part.end - part.next).map(|line| part.address(line).addr() - memory.as_ptr().addr()),
+                );
+            }
+            let expected: Vec<usize> = (0..n_columns)
+                .flat_map(|column| (0..lines).map(move |line| column * 10_000 + line * LINE))
+                .collect();
+            assert_eq!(found, expected);
+        }
+    }
+}

@@ -15,7 +15,7 @@ use crate::score::{MassLanes, Wants};
 use crate::simd::x86_64;
 #[cfg(target_arch = "x86_64")]
 use crate::sum::COARSE;
-use crate::sum::{Depths, Lanes, each_lane, sums_of_few, words, words_of_few};
+use crate::sum::{Depths, Grain, Lanes, each_lane, sums_of_few, words, words_of_few};
 
 /// Where the sums over the labels before each row's label, if they are parted, and over the others go.
 type Halves<'a> = (&'a mut [f64; GROUP], &'a mut [f64; GROUP]);
@@ -37,12 +37,12 @@ impl<F: Float> Group<'_, F> {
             sharpness.get(i).shift_of(kind, &place, scans.max[i])
         });
         let sums = (&mut lanes.above, &mut lanes.below);
-        if !self.is_transposed() {
-            self.sums_of_rows(kind, scans, places, &shift, &sharpness.scale, sums);
-        } else if kind == Sums::Split && !places.by_row {
+        if self.is_transposed() && kind == Sums::Split && !places.by_row {
             self.split_columns(scans, places, &shift, &sharpness.scale, sums);
+        } else if let Some(all) = self.sums_but_one(kind, places, &shift, &sharpness.scale) {
+            self.part_sums(&all, kind, scans, places, &shift, &sharpness.scale, sums);
         } else {
-            self.sum_columns(kind, scans, places, &shift, &sharpness.scale, sums);
+            self.sums_of_rows(kind, scans, places, &shift, &sharpness.scale, sums);
         }
         if kind == Sums::Others {
             for i in 0..GROUP {
@@ -98,11 +98,13 @@ impl<F: Float> Group<'_, F> {
         }
     }
 
-    /// The same across rows, where labels are parted in few of them: all labels are summed, and those before are taken
-    /// out again.
+    /// The same from sums over all labels but each row's own, where labels are parted in few rows: those before are
+    /// taken out again.
     #[inline(always)]
-    fn sum_columns(
+    #[allow(clippy::too_many_arguments, reason = "a kernel: everything it reads and writes, named")]
+    fn part_sums(
         &self,
+        sums: &Lanes<GROUP>,
         kind: Sums,
         scans: &Scans<F>,
         places: &Places<F>,
@@ -110,7 +112,6 @@ impl<F: Float> Group<'_, F> {
         scale: &[F; GROUP],
         (above, rest): Halves<'_>,
     ) {
-        let sums = self.sums_but_one(places, shift, scale);
         for i in 0..GROUP {
             (above[i], rest[i]) = (0.0, F::words_to_f64((sums.high[i], sums.low[i])));
         }
@@ -133,19 +134,42 @@ impl<F: Float> Group<'_, F> {
         }
     }
 
-    /// Sums over all labels but each row's own, in words.
+    /// Sums over all labels but each row's own, in words, for all rows at once; not of rows along which labels are
+    /// parted. `None` where rows are better summed one by one.
     #[inline(always)]
-    fn sums_but_one(&self, places: &Places<F>, shift: &[F; GROUP], scale: &[F; GROUP]) -> Lanes<GROUP> {
+    fn sums_but_one(
+        &self,
+        kind: Sums,
+        places: &Places<F>,
+        shift: &[F; GROUP],
+        scale: &[F; GROUP],
+    ) -> Option<Lanes<GROUP>> {
         #[cfg(target_arch = "x86_64")]
-        if let Some(columns) = F::columns_as_f32(self.columns)
+        if self.grain() == Grain::Coarse
+            && let (Some(columns), Some(rows)) = (F::columns_as_f32(self.columns), F::group_as_f32(self.rows))
             && let (Some(logit), Some(shift), Some(scale)) =
                 (lanes(&places.logit), lanes(shift), lanes(scale))
         {
             let mut sums = Lanes::EMPTY;
-            if x86_64::sum_columns(columns, logit, shift, scale, &mut sums.high).is_some() {
+            let found = if self.is_transposed() {
+                x86_64::sum_columns(columns, logit, shift, scale, &mut sums.high)
+            } else {
+                let mut wanted = 0;
+                for i in 0..self.count {
+                    let is_wanted = kind == Sums::Others || places.rank[i] <= FEW_BEFORE + 1;
+                    wanted |= u32::from(is_wanted) << i;
+                }
+                x86_64::sum_rows(rows, wanted, logit, shift, scale, &mut sums.high)
+            };
+            if found.is_some() {
                 sums.high = each_lane!([0; GROUP], |i| sums.high[i] << COARSE_BITS);
-                return sums;
+                return Some(sums);
             }
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        let _ = kind;
+        if !self.is_transposed() {
+            return None;
         }
         let depths = each_lane!([Depths::new(F::LOG2_E); GROUP], |i| Depths::new(scale[i]));
         let mut all = self.sum(shift, &depths);
@@ -153,7 +177,7 @@ impl<F: Float> Group<'_, F> {
             let own = words(depths[i].term(places.logit[i], shift[i]), self.grain());
             (all.high[i], all.low[i]) = minus(all.words::<F>(i, 0), own);
         }
-        all
+        Some(all)
     }
 
     /// Sums over the labels before each row's label and over those after it.

@@ -6,7 +6,8 @@
 //! labels have few before them (see [`crate::masses::sums_after_few`]).
 #![allow(unsafe_code, reason = "vector loads and instructions of detected features")]
 
-use super::vector::{Lines, Vector};
+use super::unit_rows::Lines;
+use super::vector::Vector;
 use crate::exp2::{REST_F64, ROUND_F64};
 use crate::float::Float;
 use crate::sum::{LANES, Lanes, MOST_COARSE, deepest};

@@ -19,12 +19,18 @@ mod avx512_double;
 mod columns;
 #[cfg(target_arch = "x86_64")]
 mod double;
+#[cfg(all(test, target_arch = "x86_64"))]
+mod kernel_tests;
 #[cfg(target_arch = "x86_64")]
 mod nucleus;
 #[cfg(target_arch = "x86_64")]
 mod places;
 #[cfg(target_arch = "x86_64")]
 mod scan;
+#[cfg(target_arch = "x86_64")]
+mod set_columns;
+#[cfg(target_arch = "x86_64")]
+mod unit_rows;
 #[cfg(target_arch = "x86_64")]
 mod vector;
 #[cfg(target_arch = "x86_64")]
