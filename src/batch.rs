@@ -55,8 +55,9 @@ fn check_labels<F: Float, R: Rows<F>>(
         *place = label as usize;
     }
     if outside {
-        for (i, &label) in labels.iter().enumerate() {
-            checked_label(rows, first + i, label)?;
+        // What was read, not what may stand there by now.
+        for (i, &label) in checked[..labels.len()].iter().enumerate() {
+            checked_label(rows, first + i, label as i64)?;
         }
     }
     Ok(())
@@ -66,13 +67,19 @@ fn check_labels<F: Float, R: Rows<F>>(
 /// before the second pass.
 const GROUP_BYTES: usize = 1 << 17;
 
+/// Rows of a group.
+#[inline(always)]
+pub(crate) fn group_size<F>(n_labels: usize) -> usize {
+    (GROUP_BYTES / (n_labels * size_of::<F>())).clamp(1, GROUP)
+}
+
 /// The groups of a block, as first row and number of rows. Bodies of loops over them are written out,
 /// not passed as closures, so that they belong to the instance of their instruction set.
 pub(crate) fn groups<F: Float, R: Rows<F>>(
     rows: &R,
     range: Range<usize>,
 ) -> impl Iterator<Item = (usize, usize)> + use<F, R> {
-    let size = (GROUP_BYTES / (rows.n_labels() * size_of::<F>())).clamp(1, GROUP);
+    let size = group_size::<F>(rows.n_labels());
     let end = range.end;
     range.step_by(size).map(move |first| (first, size.min(end - first)))
 }
@@ -105,13 +112,15 @@ fn uncertainty_rows<F: Float, R: Rows<F>>(
     out: &mut [f64],
 ) -> Result<(), Error> {
     let start = range.start;
-    let (mut scratch, mut columns, mut scans) = (RowBuffer::default(), Vec::new(), Scans::EMPTY);
+    let mut scratch = if measure == Measure::Entropy { RowBuffer::fetching() } else { RowBuffer::default() };
+    let (mut columns, mut scans) = (Vec::new(), Scans::EMPTY);
     for (first, count) in groups(rows, range) {
         let mut group: [&[F]; GROUP] = [&[]; GROUP];
         rows.group(first, count, &mut scratch, &mut group)?;
         let out = &mut out[first - start..][..count];
         if measure == Measure::Entropy {
-            let mut group = Group::new(&group, count, rows.ahead(first + count), &mut columns);
+            let mut group = Group::new(&group, count, rows.ahead(first + count), &mut columns)
+                .fetching(rows.columns_ahead(first));
             group.scan(true, |i| rows.position(first + i), &mut scans)?;
             out.copy_from_slice(&scans.entropies()[..count]);
             continue;
@@ -255,7 +264,7 @@ fn label_scores_rows<F: Float, R: Rows<F>>(
 ) -> Result<(), Error> {
     let LabelRequest { labels, candidates, scale, randomness } = request;
     let start = range.start;
-    let (mut scratch, mut columns) = (RowBuffer::default(), Vec::new());
+    let (mut scratch, mut columns) = (RowBuffer::fetching(), Vec::new());
     let mut workspace = LabelWorkspace::default();
     for (first, count) in groups(rows, range) {
         let mut label = [0; GROUP];

@@ -136,7 +136,7 @@ fn count_rows<F: Float, R: Rows<F>>(
     let mut counts = vec![PairCounts::default(); cuts.len()];
     let (mut top, mut masses) = (TopLabels::default(), RankedMasses::default());
     let (mut order, mut open) = (LaneOrder::default(), Vec::new());
-    let (mut scratch, mut columns) = (RowBuffer::default(), Vec::new());
+    let (mut scratch, mut columns) = (RowBuffer::fetching(), Vec::new());
     let mut views = Views::new(rows.n_labels());
     for (first, count) in groups(rows, range) {
         let ahead = rows.ahead(first + count);

@@ -8,7 +8,7 @@
 //! Margins. A term's relative error is below 60 * 2^-24 * log 2 plus 1.2e-6 (float32: the depth, which is rounded
 //! before it is multiplied, and the exponential), and sums add half a quantum a label: 4e-6 in all where sums are not
 //! tiny. The definition has the same sources, and coarse quanta in place of fine ones: 2.6e-6 more, relative to each
-//! sum itself (see [`crate::sum::Grain`]). The margins below are more than ten times that.
+//! sum itself (see [`crate::sum::Grain`]). The margins below are ten times that, and more in float64.
 //!
 //! Some functions are not inlined: they are pure, so the compiler would lift their logarithms out of the loop over
 //! labels and compute them for every row, also for the many that never need them.

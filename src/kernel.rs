@@ -263,7 +263,8 @@ impl<'a, F: Float> View<'a, F> {
             for i in 0..order.n_possible {
                 each(order.labels[i], self.score(candidate.score, scale, masses, i + 1));
             }
-        } else {
+        } else if order.n_possible > 0 {
+            // Else another thread has made all labels impossible since the row was scanned.
             let sharpness = self.sharpness(candidate);
             let mut by_rank = order.masses(sums_of(candidate.score), &sharpness, sums);
             let mut i = 0;
@@ -395,5 +396,27 @@ impl<F: Float> Workspace<F> {
     #[inline(always)]
     pub(crate) fn label(&self, i: usize) -> u32 {
         self.order.labels[i]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As when another thread writes to the array between the scan of a row and its sort.
+    #[test]
+    fn rows_that_become_impossible_are_no_panic() {
+        let (before, after) = ([1.0_f64, 0.5, -2.0], [f64::NEG_INFINITY; 3]);
+        for score in [Score::Thr, Score::Aps, Score::Saps { weight: 0.2 }, Score::Rank] {
+            let scoring = [Scoring::new(score, Reweight::NONE, 1.0).unwrap()];
+            let candidates = Candidates::new(&scoring);
+            let mut view = View::of(&before, 0, 0, &candidates, &Randomness::default()).unwrap();
+            view.row = &after;
+            let mut scores = [0.0; 3];
+            view.all_scores(&mut Workspace::default(), &scoring[0], Scale::Ranked, |label, score| {
+                scores[label as usize] = score;
+            });
+            assert_eq!(scores, [f64::INFINITY; 3]);
+        }
     }
 }

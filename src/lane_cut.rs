@@ -19,7 +19,7 @@
 //! turns into such (see [`crate::exp2`]): within 1.5e-6 of them, relative to each term. They are summed,
 //! and taken off the sum by rank, in float64 instead of integers. Each of at most 2 * 128 additions rounds by 2^-53 of
 //! Z or less: 3e-14 in all. So masses differ from the ones that `judge.rs` compares by less than 1.5e-6 of themselves and
-//! [`ROUNDING`] of Z, and the margins are its own, relative to the mass and a hundred times that, with `ROUNDING`
+//! [`ROUNDING`] of Z, and the margins are its own, relative to the mass and more than fifty times that, with `ROUNDING`
 //! in place of the quanta.
 
 use crate::cut::Cut;

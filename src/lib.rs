@@ -83,6 +83,7 @@ mod radix;
 mod ranked_masses;
 mod reading;
 mod recipe;
+mod results;
 mod row;
 mod rows;
 mod score;

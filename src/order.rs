@@ -1,7 +1,7 @@
 //! The sums behind the scores of all labels, from the sorted row: the twin of [`crate::masses`].
 //!
 //! O(K log K) for the order, then O(K) terms for each of the few shifts whose window (42 units of `1 / beta` in
-//! float32, half of that where sums are coarse, 76 in float64) holds them.
+//! float32 and 76 in float64, half of that where sums are coarse) holds them.
 
 use crate::float::Float;
 use crate::masses::{Sharpness, Sums, masses};

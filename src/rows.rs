@@ -31,6 +31,9 @@ pub struct RowBuffer<F> {
     /// Where they begin.
     #[cfg(any(feature = "python", test))]
     start: usize,
+    /// Whether who has it fetches [`Rows::columns_ahead`].
+    #[cfg(feature = "python")]
+    pub(crate) is_fetching: bool,
 }
 
 impl<F> Default for RowBuffer<F> {
@@ -40,11 +43,22 @@ impl<F> Default for RowBuffer<F> {
             held: 0..0,
             #[cfg(any(feature = "python", test))]
             start: 0,
+            #[cfg(feature = "python")]
+            is_fetching: false,
         }
     }
 }
 
 impl<F: Float> RowBuffer<F> {
+    /// Of a caller that fetches [`Rows::columns_ahead`] in the course of its work.
+    pub(crate) fn fetching() -> Self {
+        Self {
+            #[cfg(feature = "python")]
+            is_fetching: true,
+            ..Self::default()
+        }
+    }
+
     /// The values, none: a source writes its rows here, one after the other, and lends them from here.
     pub fn emptied(&mut self) -> &mut Vec<F> {
         self.held = 0..0;
@@ -58,7 +72,7 @@ impl<F: Float> RowBuffer<F> {
     pub(crate) fn held(&self, rows: &Range<usize>, n_labels: usize) -> Option<&[F]> {
         let (is_held, stride) =
             (self.held.start <= rows.start && rows.end <= self.held.end, held_stride::<F>(n_labels));
-        let start = self.start + (rows.start.wrapping_sub(self.held.start)).wrapping_mul(stride);
+        let start = self.start.wrapping_add(rows.start.wrapping_sub(self.held.start).wrapping_mul(stride));
         is_held.then(|| &self.values[start..][..rows.len() * stride])
     }
 

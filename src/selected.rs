@@ -304,7 +304,7 @@ fn sets_rows<F: Float, R: Rows<F>>(
     let candidates = Candidates::new(&list);
     let cuts = cuts(survivors, rows.n_labels());
     let mut vote = Vote::new(survivors.len());
-    let (mut scratch, mut columns) = (RowBuffer::default(), Vec::new());
+    let (mut scratch, mut columns) = (RowBuffer::fetching(), Vec::new());
     let mut views = Views::new(rows.n_labels());
     for (first, count) in groups(rows, range) {
         let ahead = rows.ahead(first + count);

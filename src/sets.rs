@@ -11,6 +11,7 @@ use crate::kernel::{Candidates, Views};
 use crate::lane_cut::LaneCut;
 use crate::lane_order::LaneOrder;
 use crate::ranked_masses::RankedMasses;
+use crate::results::room;
 use crate::rows::{GROUP, RowBuffer, Rows};
 use crate::scoring::Scoring;
 use crate::simd::instances;
@@ -72,7 +73,7 @@ impl Sets {
         plan: &Plan<'_>,
         work: impl Fn(Range<usize>, &mut SetBlock<'_>) -> Result<(), Error> + Sync,
     ) -> Result<Self, Error> {
-        let mut offsets = vec![0; n_rows + 1];
+        let mut offsets = room(n_rows.saturating_add(1), 1)?;
         let mut rest = &mut offsets[1..];
         let part = |range: &Range<usize>| rest.split_off_mut(..range.len()).unwrap_or_default();
         let mut blocks = map_parts(part, size, plan, |range, ends| {
@@ -83,7 +84,7 @@ impl Sets {
         if let [labels] = blocks.as_mut_slice() {
             return Ok(Self { offsets, labels: std::mem::take(labels) });
         }
-        let mut labels = vec![0; blocks.iter().map(Vec::len).sum()];
+        let mut labels = room(blocks.iter().map(Vec::len).sum(), 1)?;
         let (mut rest, mut places) = (&mut offsets[1..], labels.as_mut_slice());
         let (mut before, mut blocks) = (0, blocks.into_iter());
         let part = |range: &Range<usize>| {
@@ -165,7 +166,7 @@ fn sets_rows<F: Float, R: Rows<F>>(
     let candidates = Candidates::new(std::slice::from_ref(cut.scoring));
     let (mut top, mut masses) = (TopLabels::default(), RankedMasses::default());
     let mut order = LaneOrder::default();
-    let (mut scratch, mut columns) = (RowBuffer::default(), Vec::new());
+    let (mut scratch, mut columns) = (RowBuffer::fetching(), Vec::new());
     let mut views = Views::new(rows.n_labels());
     for (first, count) in groups(rows, range) {
         let ahead = rows.ahead(first + count);

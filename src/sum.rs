@@ -8,7 +8,7 @@
 //! one addition and one conversion a term; what it buys is that scalar and vector code, any block
 //! size, and the one-label and all-label forms of a score agree to the bit by construction.
 //!
-//! The sums of scores have coarser quanta where that costs no precision that float32 has: see [`Grain`].
+//! The sums of scores have coarser quanta in rows of at most 1024 labels: see [`Grain`].
 //!
 //! A term is `2^-(scale (shift - z))` with `scale = beta log2(e)`, for a shift no smaller than the
 //! logits it is used on, so that the largest terms are near 1 and keep their precision.

@@ -19,6 +19,7 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 
 use crate::ahead::ColumnsAhead;
+use crate::batch::group_size;
 use crate::error::Error;
 use crate::float::Float;
 use crate::rows::{
@@ -207,6 +208,7 @@ impl Table {
         &self,
         rows: &[usize],
         target: &mut [F],
+        fetch: bool,
         convert: impl Fn([u8; N]) -> F,
     ) {
         let (k, stride) = (self.n_labels, held_stride::<F>(self.n_labels));
@@ -241,9 +243,9 @@ impl Table {
             }
         } else if self.row_stride == N as isize && rows.windows(2).all(|pair| pair[1] == pair[0] + 1) {
             if self.swapped {
-                self.read_columns(rows[0], rows.len(), target, native);
+                self.read_columns(rows[0], rows.len(), target, fetch, native);
             } else {
-                self.read_columns(rows[0], rows.len(), target, convert);
+                self.read_columns(rows[0], rows.len(), target, fetch, convert);
             }
         } else {
             let mut starts = [std::ptr::null::<u8>(); GROUP];
@@ -268,6 +270,7 @@ impl Table {
         first: usize,
         count: usize,
         target: &mut [F],
+        fetch: bool,
         native: impl Fn([u8; N]) -> F,
     ) {
         const SIDE: usize = 16;
@@ -285,15 +288,15 @@ impl Table {
                         let address = start.offset((left + column) as isize * self.column_stride);
                         std::slice::from_raw_parts(address.cast::<[u8; N]>().add(part), held)
                     };
-                    // Of few labels the next rows come after these: their lines are asked for now, a few at a time. Else
-                    // `columns_ahead` says what to fetch in the course of the work.
+                    // The next rows come after these: their lines are asked for now, a few at a time, unless the caller
+                    // fetches them in the course of its work. Many at once would hold up what is read meanwhile.
                     let next = source.as_ptr().wrapping_add(count).cast::<u8>();
                     if let Some(whole) = source.first_chunk::<GROUP>() {
                         // By value and of known length: whole vectors then, which are read as such below. Pieces of
                         // them would have to reach the cache first.
                         let whole = *whole;
                         values.0 = each_lane!([F::ZERO; GROUP], |i| native(whole[i]));
-                        if k <= MOST_SIDE_BY_SIDE {
+                        if fetch {
                             for line in 0..(GROUP * N).div_ceil(64) {
                                 fetch_far(next.wrapping_add(64 * line));
                             }
@@ -303,6 +306,9 @@ impl Table {
                     } else {
                         for (value, &bytes) in values.0.iter_mut().zip(source) {
                             *value = native(bytes);
+                        }
+                        if fetch {
+                            fetch_far(next);
                         }
                     }
                 }
@@ -318,31 +324,31 @@ impl Table {
     }
 
     #[inline(always)]
-    fn convert_rows<F: Float>(&self, rows: &[usize], target: &mut [F]) {
+    fn convert_rows<F: Float>(&self, rows: &[usize], target: &mut [F], fetch: bool) {
         match self.element {
-            Element::F16 => self.read(rows, target, |b| F::from_f32(widen(u16::from_ne_bytes(b)))),
+            Element::F16 => self.read(rows, target, fetch, |b| F::from_f32(widen(u16::from_ne_bytes(b)))),
             Element::Bf16 => {
-                self.read(rows, target, |b| {
+                self.read(rows, target, fetch, |b| {
                     F::from_f32(f32::from_bits(u32::from(u16::from_ne_bytes(b)) << 16))
                 });
             }
-            Element::F32 => self.read(rows, target, |b| F::from_f32(f32::from_ne_bytes(b))),
-            Element::F64 => self.read(rows, target, |b| F::from_f64(f64::from_ne_bytes(b))),
-            Element::I8 => self.read(rows, target, |b| F::from_f64(f64::from(i8::from_ne_bytes(b)))),
-            Element::I16 => self.read(rows, target, |b| F::from_f64(f64::from(i16::from_ne_bytes(b)))),
-            Element::I32 => self.read(rows, target, |b| F::from_f64(f64::from(i32::from_ne_bytes(b)))),
-            Element::I64 => self.read(rows, target, |b| F::from_f64(i64::from_ne_bytes(b) as f64)),
-            Element::U8 => self.read(rows, target, |b| F::from_f64(f64::from(u8::from_ne_bytes(b)))),
-            Element::U16 => self.read(rows, target, |b| F::from_f64(f64::from(u16::from_ne_bytes(b)))),
-            Element::U32 => self.read(rows, target, |b| F::from_f64(f64::from(u32::from_ne_bytes(b)))),
-            Element::U64 => self.read(rows, target, |b| F::from_f64(u64::from_ne_bytes(b) as f64)),
+            Element::F32 => self.read(rows, target, fetch, |b| F::from_f32(f32::from_ne_bytes(b))),
+            Element::F64 => self.read(rows, target, fetch, |b| F::from_f64(f64::from_ne_bytes(b))),
+            Element::I8 => self.read(rows, target, fetch, |b| F::from_f64(f64::from(i8::from_ne_bytes(b)))),
+            Element::I16 => self.read(rows, target, fetch, |b| F::from_f64(f64::from(i16::from_ne_bytes(b)))),
+            Element::I32 => self.read(rows, target, fetch, |b| F::from_f64(f64::from(i32::from_ne_bytes(b)))),
+            Element::I64 => self.read(rows, target, fetch, |b| F::from_f64(i64::from_ne_bytes(b) as f64)),
+            Element::U8 => self.read(rows, target, fetch, |b| F::from_f64(f64::from(u8::from_ne_bytes(b)))),
+            Element::U16 => self.read(rows, target, fetch, |b| F::from_f64(f64::from(u16::from_ne_bytes(b)))),
+            Element::U32 => self.read(rows, target, fetch, |b| F::from_f64(f64::from(u32::from_ne_bytes(b)))),
+            Element::U64 => self.read(rows, target, fetch, |b| F::from_f64(u64::from_ne_bytes(b) as f64)),
         }
     }
 }
 
 instances! {
     /// Converts rows. A function by itself: it has a loop for every dtype and layout, and many kernels ask for rows.
-    fn convert<F: Float>(table: &Table, rows: &[usize], target: &mut [F]) = Table::convert_rows::<F>;
+    fn convert<F: Float>(table: &Table, rows: &[usize], target: &mut [F], fetch: bool) = Table::convert_rows::<F>;
 }
 
 /// float16 to float32 without branches, so that loops over it turn into vector code; the conversion of
@@ -395,7 +401,7 @@ impl<F: Float> Rows<F> for Table {
             // Columns are read for the next group too. Not of probabilities: what is wrong with those is said of the
             // first such row, and rows before it may yet be refused.
             let end = if count == GROUP && self.is_by_columns() && !self.probabilities {
-                self.len().min((first + 1).next_multiple_of(COLUMN_ROWS))
+                self.len().min((first + 1).next_multiple_of(COLUMN_ROWS)).max(wanted.end)
             } else {
                 wanted.end
             };
@@ -404,8 +410,9 @@ impl<F: Float> Rows<F> for Table {
                 *position = self.source_row(index);
             }
             let positions = &positions[..end - first];
+            let is_fetched = scratch.is_fetching && Rows::<F>::columns_ahead(self, first).is_some();
             let target = scratch.hold(first..end, self.n_labels);
-            convert(self, positions, target);
+            convert(self, positions, target, !is_fetched);
             if self.probabilities {
                 for (row, &position) in target.chunks_exact_mut(stride).zip(positions) {
                     log_probabilities(&mut row[..self.n_labels], position)?;
@@ -424,17 +431,14 @@ impl<F: Float> Rows<F> for Table {
 
     #[inline(always)]
     fn columns_ahead(&self, first: usize) -> Option<ColumnsAhead> {
-        let size = self.row_stride.unsigned_abs();
-        let lines = COLUMN_ROWS * size / 64;
-        let is_whole = size.is_power_of_two() && lines > 0;
-        if !self.is_by_columns()
-            || self.selection.is_some()
-            || !is_whole
-            || self.n_labels <= MOST_SIDE_BY_SIDE
-        {
+        // Elements side by side in their columns, and whole groups, of which two are converted at once.
+        let is_plain = self.is_by_columns() && self.selection.is_none() && !self.probabilities;
+        let is_whole = matches!(self.row_stride, 1 | 2 | 4 | 8) && group_size::<F>(self.n_labels) == GROUP;
+        if !is_plain || !is_whole || self.n_labels <= MOST_SIDE_BY_SIDE {
             return None;
         }
         // The rows that will be read next: half of their columns with each group.
+        let lines = COLUMN_ROWS * self.row_stride.unsigned_abs() / 64;
         let next = (first + 1).next_multiple_of(COLUMN_ROWS);
         let (half, n_columns) = (self.n_labels / 2, self.n_labels);
         let columns = if first % COLUMN_ROWS < GROUP { 0..half } else { half..n_columns };

@@ -11,12 +11,13 @@ use pyo3::prelude::*;
 
 use super::arguments::{
     Compressed, PyScoring, Rows, Scores1, Scores2, U, contiguous, in_computing_type, matrix, plan,
-    randomness, room, scale, scorings, table,
+    randomness, scale, scorings, table,
 };
 use super::enter::enter;
 use crate::batch::{self, Measure};
 use crate::error::Error;
 use crate::reading;
+use crate::results::room;
 use crate::scoring::Reweight;
 use crate::sets;
 use crate::threads::{Size, fill};

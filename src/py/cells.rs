@@ -11,7 +11,7 @@ use pyo3::prelude::*;
 
 use super::arguments::{
     Compressed, PyScoring, Rows, Scores2, U, contiguous, in_computing_type, matrix, optional, plan,
-    randomness, room, scorings, table,
+    randomness, scorings, table,
 };
 use super::enter::enter;
 use super::selecting::{PySurvivor, survivors};
@@ -19,6 +19,7 @@ use crate::cell_counts::Parting;
 use crate::cells::{Cell, Partition};
 use crate::counts::Bracket;
 use crate::error::Error;
+use crate::results::room;
 
 /// Cells of labels, read once and used for many predictions.
 #[pyclass(frozen, module = "tightset._core", name = "Cells")]

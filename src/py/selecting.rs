@@ -13,13 +13,14 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 use super::arguments::{
-    Compressed, PyScoring, Rows, Scores2, U, contiguous, in_computing_type, matrix, plan, randomness, room,
+    Compressed, PyScoring, Rows, Scores2, U, contiguous, in_computing_type, matrix, plan, randomness,
     scorings, table,
 };
 use super::enter::enter;
 use crate::counts::Bracket;
 use crate::error::Error;
 use crate::radix::{self, Slot};
+use crate::results::room;
 use crate::selected::Survivor;
 
 /// A candidate that rows may select: its scoring, lo, hi, pairs up to lo, the scores between, its weight.

@@ -64,8 +64,9 @@ pub(super) unsafe fn read<V: Vector>(
     let [next, later] = ahead.map(|part| if part.is_empty() { rows[0].as_ptr() } else { part.as_ptr() });
     let mut poisoned = false;
     for lane in (0..GROUP).step_by(V::LANES) {
-        // SAFETY: `lane + V::LANES` is at most GROUP, which a column has; each row has as many values from `first` on
-        // as there are columns, at most V::LANES. The caller vouches for the instruction set.
+        // SAFETY: `lane + V::LANES` is at most GROUP, which a column has. Rows are as long as there are columns: four
+        // values are read of each from `4 i` and from `whole + n - 4` on, both ending inside, or as many as there are.
+        // The caller vouches for the instruction set.
         unsafe {
             let mut scan = LaneScan::<V>::new();
             // What the rows of these lanes will be read from in the groups to come.

@@ -165,7 +165,7 @@ dispatched! {
     fn read_columns(rows: &[&[f32]; GROUP], columns: &mut [Column<f32>], with_entropy: bool, ahead: [&[f32]; 2], found: &mut Found<'_>) -> bool = columns::read;
 }
 dispatched! {
-    /// The other way, into rows of `n_labels` from label `first` on.
+    /// The other way, into rows `stride` apart from label `first` on.
     #[cfg(any(feature = "python", test))]
     fn write_rows(columns: &[Column<f32>], first: usize, stride: usize, rows: &mut [f32]) -> () = columns::write_rows;
 }
