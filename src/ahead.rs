@@ -7,7 +7,7 @@ use crate::float::Float;
 use crate::simd::{fetch, fetch_far};
 
 /// Bytes of a line of the cache.
-const LINE: usize = 64;
+pub(crate) const LINE: usize = 64;
 
 /// What is fetched while a row is summed.
 #[derive(Clone, Copy, Debug)]

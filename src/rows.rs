@@ -5,6 +5,8 @@
 use std::ops::Range;
 
 use crate::ahead::ColumnsAhead;
+#[cfg(any(feature = "python", test))]
+use crate::ahead::LINE;
 use crate::elementary::ln;
 use crate::error::Error;
 use crate::float::Float;
@@ -86,10 +88,6 @@ impl<F: Float> RowBuffer<F> {
         &mut self.values[self.start..][..length]
     }
 }
-
-/// Bytes of a line of the cache.
-#[cfg(any(feature = "python", test))]
-const LINE: usize = 64;
 
 /// How far apart the rows are that a buffer holds: whole lines, so that vectors are written to one line each, and an odd
 /// number of them, so that not all rows fall into the same few places of the cache.

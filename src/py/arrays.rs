@@ -18,7 +18,7 @@ use numpy::{PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 
-use crate::ahead::ColumnsAhead;
+use crate::ahead::{ColumnsAhead, LINE};
 use crate::batch::group_size;
 use crate::error::Error;
 use crate::float::Float;
@@ -297,8 +297,8 @@ impl Table {
                         let whole = *whole;
                         values.0 = each_lane!([F::ZERO; GROUP], |i| native(whole[i]));
                         if fetch {
-                            for line in 0..(GROUP * N).div_ceil(64) {
-                                fetch_far(next.wrapping_add(64 * line));
+                            for line in 0..(GROUP * N).div_ceil(LINE) {
+                                fetch_far(next.wrapping_add(LINE * line));
                             }
                             // Arrays rarely begin with a line.
                             fetch_far(next.wrapping_add(GROUP * N - 1));
@@ -438,7 +438,7 @@ impl<F: Float> Rows<F> for Table {
             return None;
         }
         // The rows that will be read next: half of their columns with each group.
-        let lines = COLUMN_ROWS * self.row_stride.unsigned_abs() / 64;
+        let lines = COLUMN_ROWS * self.row_stride.unsigned_abs() / LINE;
         let next = (first + 1).next_multiple_of(COLUMN_ROWS);
         let (half, n_columns) = (self.n_labels / 2, self.n_labels);
         let columns = if first % COLUMN_ROWS < GROUP { 0..half } else { half..n_columns };
