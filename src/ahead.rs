@@ -4,6 +4,8 @@
 //! now and then between their operations: many at once would hold up what is read meanwhile.
 
 use crate::float::Float;
+#[cfg(any(feature = "python", test))]
+use crate::simd::awaits_more_afar;
 use crate::simd::{fetch, fetch_far};
 
 /// Bytes of a line of the cache.
@@ -27,21 +29,43 @@ pub struct ColumnsAhead {
     /// Lines of a piece, as a power of two.
     lines_log2: u32,
     n_columns: usize,
+    /// Whether to the nearest cache.
+    is_near: bool,
 }
 
 impl ColumnsAhead {
     /// Pieces of so many lines, a power of two, of which the first begins at `start`. They are never read: any address
     /// will do.
     #[cfg(any(feature = "python", test))]
+    #[inline(always)]
     pub(crate) fn new(start: *const u8, stride: isize, lines: usize, n_columns: usize) -> Self {
-        Self { start, stride, lines_log2: lines.trailing_zeros(), n_columns }
+        Self { start, stride, lines_log2: lines.trailing_zeros(), n_columns, is_near: !awaits_more_afar() }
     }
 
-    /// The lines that are fetched while row `i` of `count` is worked on.
+    /// The lines that are fetched while row `i` of `count` is read for the first time: all of them or, if the rows are
+    /// summed after that, every other line of it one of the first half.
     #[inline(always)]
-    pub(crate) fn part(self, i: usize, count: usize) -> LinesOfColumns {
+    pub(crate) fn while_scanned(self, i: usize, count: usize, is_summed: bool) -> LinesOfColumns {
+        if is_summed { self.spaced(i, 2 * count, 1) } else { self.part(i, count) }
+    }
+
+    /// The lines of the other half that are fetched while row `i` is summed.
+    #[inline(always)]
+    pub(crate) fn while_summed(self, i: usize, count: usize) -> LinesOfColumns {
+        self.part(count + i, 2 * count)
+    }
+
+    /// The lines that are fetched in one of so many steps.
+    #[inline(always)]
+    pub(crate) fn part(self, step: usize, steps: usize) -> LinesOfColumns {
+        self.spaced(step, steps, 0)
+    }
+
+    #[inline(always)]
+    fn spaced(self, step: usize, steps: usize, spacing_log2: u32) -> LinesOfColumns {
         let lines = self.n_columns << self.lines_log2;
-        LinesOfColumns { columns: self, next: lines * i / count, end: lines * (i + 1) / count }
+        let (next, end) = (lines * step / steps, lines * (step + 1) / steps);
+        LinesOfColumns { columns: self, next, end, spacing_log2 }
     }
 }
 
@@ -51,15 +75,52 @@ pub(crate) struct LinesOfColumns {
     columns: ColumnsAhead,
     next: usize,
     end: usize,
+    /// Lines of the row at hand for each that is fetched, as a power of two.
+    spacing_log2: u32,
 }
 
 impl LinesOfColumns {
-    /// Fetches line i, if there are so many: to the nearest cache, though it will be gone from there when it is read.
-    /// What is asked for a less near one is often not fetched at all, when many lines are awaited.
+    /// No lines.
+    #[cfg(test)]
+    pub(crate) fn none() -> Self {
+        ColumnsAhead::new(std::ptr::null(), 0, 1, 0).part(0, 1)
+    }
+
+    /// Fetches what there is to fetch while line i of the row is read.
     #[inline(always)]
     pub(crate) fn fetch(&self, i: usize) {
-        if self.next + i < self.end {
-            fetch(self.address(i));
+        let line = i >> self.spacing_log2;
+        if line << self.spacing_log2 == i && self.next + line < self.end {
+            self.fetch_line(line);
+        }
+    }
+
+    /// To whichever cache awaits more lines at a time: from the nearest it will be gone when it is read.
+    #[inline(always)]
+    fn fetch_line(&self, line: usize) {
+        let address = self.address(line);
+        if self.columns.is_near {
+            fetch(address);
+        } else {
+            fetch_far(address);
+        }
+    }
+
+    /// Fetches what belongs to one of so many steps.
+    #[inline(always)]
+    #[cfg(any(feature = "python", test))]
+    pub(crate) fn fetch_in_step(&self, step: usize, steps: usize) {
+        let each = (self.end - self.next).div_ceil(steps);
+        for line in step * each..(step + 1) * each {
+            self.fetch(line);
+        }
+    }
+
+    /// Fetches all lines from line i on.
+    #[inline(always)]
+    pub(crate) fn fetch_from(&self, i: usize) {
+        for line in i..self.end - self.next {
+            self.fetch_line(line);
         }
     }
 
@@ -96,7 +157,7 @@ mod tests {
             let columns = ColumnsAhead::new(memory.as_ptr(), 10_000, lines, n_columns);
             let mut found = Vec::new();
             for i in 0..count {
-                let part = columns.part(i, count);
+                let part = columns.while_scanned(i, count, false);
                 found.extend(
                     (0..part.end - part.next).map(|line| part.address(line).addr() - memory.as_ptr().addr()),
                 );

@@ -272,7 +272,8 @@ fn label_scores_rows<F: Float, R: Rows<F>>(
         let ahead = rows.ahead(first + count);
         let mut lent: [&[F]; GROUP] = [&[]; GROUP];
         rows.group(first, count, &mut scratch, &mut lent)?;
-        let mut group = Group::new(&lent, count, ahead, &mut columns).fetching(rows.columns_ahead(first));
+        let mut group =
+            Group::new(&lent, count, ahead, &mut columns).fetching(rows.columns_ahead(first)).then_summed();
         group.scan(candidates.entropy, |i| rows.position(first + i), &mut workspace.scans)?;
         let request = GroupRequest { first, label: &label, candidates, scale: *scale, randomness };
         group_label_scores(&group, &request, &mut workspace, out, first - start)?;

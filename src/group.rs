@@ -28,6 +28,8 @@ pub(crate) struct Group<'a, F> {
     pub(crate) ahead: &'a [F],
     /// The same where rows are read from columns.
     pub(crate) columns_ahead: Option<ColumnsAhead>,
+    /// Whether half of these are fetched in [`Group::masses`].
+    pub(crate) is_summed: bool,
 }
 
 /// [`Place`] of each row's label.
@@ -110,13 +112,21 @@ impl<'a, F: Float> Group<'a, F> {
         let n_labels = rows[0].len();
         // What is there from the last group is written over.
         columns.resize(if n_labels <= MOST_SIDE_BY_SIDE { n_labels } else { 0 }, Column([F::ZERO; GROUP]));
-        Self { rows, count, columns, ahead, columns_ahead: None }
+        Self { rows, count, columns, ahead, columns_ahead: None, is_summed: false }
     }
 
     /// With columns to fetch meanwhile.
     #[inline(always)]
     pub(crate) fn fetching(self, columns_ahead: Option<ColumnsAhead>) -> Self {
         Self { columns_ahead, ..self }
+    }
+
+    /// To be followed by [`Group::masses`], where half of the columns are fetched if the rows are summed there along
+    /// themselves, all in one place.
+    #[inline(always)]
+    pub(crate) fn then_summed(self) -> Self {
+        let is_summed = F::as_f32(self.rows[0]).is_some() && self.grain() == Grain::Coarse;
+        Self { is_summed, ..self }
     }
 
     #[inline(always)]

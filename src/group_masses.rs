@@ -159,7 +159,9 @@ impl<F: Float> Group<'_, F> {
                     let is_wanted = kind == Sums::Others || places.rank[i] <= FEW_BEFORE + 1;
                     wanted |= u32::from(is_wanted) << i;
                 }
-                x86_64::sum_rows(rows, wanted, logit, shift, scale, &mut sums.high)
+                let ahead =
+                    self.columns_ahead.filter(|_| self.is_summed).map(|columns| (columns, self.count));
+                x86_64::sum_rows(rows, wanted, logit, shift, scale, ahead, &mut sums.high)
             };
             if found.is_some() {
                 sums.high = each_lane!([0; GROUP], |i| sums.high[i] << COARSE_BITS);

@@ -80,7 +80,7 @@ impl<F: Float> Group<'_, F> {
             for i in 0..=self.count {
                 if i < self.count {
                     if let (Some(columns), false) = (self.columns_ahead, with_entropy) {
-                        columns.part(i, self.count).fetch_all();
+                        columns.while_scanned(i, self.count, self.is_summed).fetch_all();
                     }
                     let scan = Scan::of(self.rows[i], position(i))?;
                     (scans.max[i], scans.second[i], scans.bits[i]) = (scan.max, scan.second, scan.bits);
@@ -90,7 +90,9 @@ impl<F: Float> Group<'_, F> {
                 if with_entropy && i > 0 {
                     let later = if is_long { &[] } else { self.row_ahead(i + ROWS_AHEAD) };
                     let ahead = match self.columns_ahead {
-                        Some(columns) => Ahead::Columns(columns.part(i - 1, self.count)),
+                        Some(columns) => {
+                            Ahead::Columns(columns.while_scanned(i - 1, self.count, self.is_summed))
+                        }
                         None => Ahead::Rows([self.row_ahead(i + 1), later]),
                     };
                     let sums = unit_sums(self.rows[i - 1], scans.second[i - 1], ahead);

@@ -2,11 +2,13 @@
 //! are needed lends them, any other writes them into the caller's scratch, so no matrix is ever
 //! converted whole.
 
+#[cfg(any(feature = "python", test))]
+use std::marker::PhantomData;
 use std::ops::Range;
 
 use crate::ahead::ColumnsAhead;
 #[cfg(any(feature = "python", test))]
-use crate::ahead::LINE;
+use crate::ahead::{LINE, LinesOfColumns};
 use crate::elementary::ln;
 use crate::error::Error;
 use crate::float::Float;
@@ -187,19 +189,70 @@ pub(crate) fn lend_apart<'a, F>(data: &'a [F], n_labels: usize, stride: usize, l
     }
 }
 
-/// Writes columns into rows that begin `stride` apart, as many as `rows` holds and at most a group, from label `first` on.
+/// Some rows of some columns of a column-major matrix: values side by side in each column, and columns `stride` bytes
+/// apart.
+#[cfg(any(feature = "python", test))]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Square<'a, F> {
+    pub(crate) start: *const F,
+    pub(crate) stride: isize,
+    pub(crate) n_columns: usize,
+    pub(crate) n_rows: usize,
+    values: PhantomData<&'a [F]>,
+}
+
+#[cfg(any(feature = "python", test))]
+impl<'a, F: Float> Square<'a, F> {
+    /// # Safety
+    /// Each of the columns must be good to read `n_rows` values from, as long as `'a`.
+    #[allow(unsafe_code, reason = "what its fields say is taken for granted")]
+    #[inline(always)]
+    pub(crate) unsafe fn new(start: *const F, stride: isize, n_columns: usize, n_rows: usize) -> Self {
+        Self { start, stride, n_columns, n_rows, values: PhantomData }
+    }
+
+    /// The first rows of columns that were written side by side.
+    #[allow(unsafe_code, reason = "its fields are made of a slice")]
+    #[inline(always)]
+    pub(crate) fn of(columns: &'a [Column<F>], n_rows: usize) -> Self {
+        let stride = size_of::<Column<F>>() as isize;
+        // SAFETY: a column holds GROUP values, and they follow each other.
+        unsafe { Self::new(columns.as_ptr().cast(), stride, columns.len(), n_rows.min(GROUP)) }
+    }
+
+    /// One column.
+    #[allow(unsafe_code, reason = "a part of what is good to read")]
+    #[inline(always)]
+    fn column(&self, i: usize) -> &'a [F] {
+        assert!(i < self.n_columns, "column {i} of {}", self.n_columns);
+        // SAFETY: the column is one of those that are good to read.
+        unsafe { std::slice::from_raw_parts(self.start.byte_offset(i as isize * self.stride), self.n_rows) }
+    }
+}
+
+/// Writes a square into rows that begin `stride` apart, one for each of its rows, from label `first` on. `ahead` is fetched
+/// meanwhile.
 #[inline(always)]
 #[cfg(any(feature = "python", test))]
-pub(crate) fn write_rows<F: Float>(columns: &[Column<F>], first: usize, stride: usize, rows: &mut [F]) {
+pub(crate) fn write_rows<F: Float>(
+    square: &Square<'_, F>,
+    first: usize,
+    stride: usize,
+    ahead: LinesOfColumns,
+    rows: &mut [F],
+) {
     #[cfg(target_arch = "x86_64")]
-    if let (Some(columns), Some(rows)) = (F::columns_as_f32(columns), F::as_f32_mut(rows))
-        && crate::simd::x86_64::write_rows(columns, first, stride, rows).is_some()
-    {
-        return;
+    if let Some(rows) = F::as_f32_mut(rows) {
+        let Square { start, stride: apart, n_columns, n_rows, .. } = *square;
+        let narrow = Square { start: start.cast(), stride: apart, n_columns, n_rows, values: PhantomData };
+        if crate::simd::x86_64::write_rows(&narrow, first, stride, ahead, rows).is_some() {
+            return;
+        }
     }
-    for (i, row) in rows.chunks_exact_mut(stride).enumerate() {
-        for (value, column) in row[first..].iter_mut().zip(columns) {
-            *value = column.0[i];
+    for column in 0..square.n_columns {
+        ahead.fetch_in_step(column, square.n_columns);
+        for (row, &value) in rows.chunks_exact_mut(stride).zip(square.column(column)) {
+            row[first + column] = value;
         }
     }
 }
@@ -351,8 +404,9 @@ mod tests {
         let columns: Vec<Column<F>> =
             (0..k).map(|label| Column(std::array::from_fn(|row| value(row, label)))).collect();
         let mut rows = vec![F::ZERO; n * k];
-        for first in (0..k).step_by(16) {
-            write_rows(&columns[first..k.min(first + 16)], first, k, &mut rows);
+        for first in (0..k).step_by(GROUP) {
+            let square = Square::of(&columns[first..k.min(first + GROUP)], n);
+            write_rows(&square, first, k, LinesOfColumns::none(), &mut rows);
         }
         assert!((0..n * k).all(|i| rows[i] == value(i / k, i % k)));
     }

@@ -14,6 +14,8 @@
 //! nothing else.
 #![allow(unsafe_code, reason = "reads foreign buffers of any dtype and layout")]
 
+use std::ops::Range;
+
 use numpy::{PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -23,9 +25,10 @@ use crate::batch::group_size;
 use crate::error::Error;
 use crate::float::Float;
 use crate::rows::{
-    Column, GROUP, MOST_LABELS, RowBuffer, Rows, held_stride, lend, lend_apart, log_probabilities, write_rows,
+    Column, GROUP, MOST_LABELS, RowBuffer, Rows, Square, held_stride, lend, lend_apart, log_probabilities,
+    write_rows,
 };
-use crate::simd::{fetch_far, instances};
+use crate::simd::instances;
 use crate::sum::each_lane;
 use crate::unit_sums::MOST_SIDE_BY_SIDE;
 
@@ -208,7 +211,7 @@ impl Table {
         &self,
         rows: &[usize],
         target: &mut [F],
-        fetch: bool,
+        ahead: ColumnsAhead,
         convert: impl Fn([u8; N]) -> F,
     ) {
         let (k, stride) = (self.n_labels, held_stride::<F>(self.n_labels));
@@ -243,9 +246,9 @@ impl Table {
             }
         } else if self.row_stride == N as isize && rows.windows(2).all(|pair| pair[1] == pair[0] + 1) {
             if self.swapped {
-                self.read_columns(rows[0], rows.len(), target, fetch, native);
+                self.read_columns(rows[0], rows.len(), target, ahead, native);
             } else {
-                self.read_columns(rows[0], rows.len(), target, fetch, convert);
+                self.read_columns(rows[0], rows.len(), target, ahead, convert);
             }
         } else {
             let mut starts = [std::ptr::null::<u8>(); GROUP];
@@ -270,51 +273,72 @@ impl Table {
         first: usize,
         count: usize,
         target: &mut [F],
-        fetch: bool,
+        ahead: ColumnsAhead,
         native: impl Fn([u8; N]) -> F,
     ) {
-        const SIDE: usize = 16;
         let (k, start) = (self.n_labels, self.address(first));
         let stride = held_stride::<F>(k);
-        let mut square = [Column([F::ZERO; GROUP]); SIDE];
-        for left in (0..k).step_by(SIDE) {
-            let width = SIDE.min(k - left);
+        let is_lent = self.is_lent_by_columns::<F>() && start.cast::<F>().is_aligned();
+        let column = |i: usize, part: usize, held: usize| {
+            // SAFETY: the column is below n_labels, and the elements of all rows, N bytes each, lie one after the other
+            // from there on; bytes need no alignment.
+            unsafe {
+                let address = start.offset(i as isize * self.column_stride).cast::<[u8; N]>();
+                std::slice::from_raw_parts(address.add(part), held)
+            }
+        };
+        let mut converted = [Column([F::ZERO; GROUP]); GROUP];
+        let (mut done, steps) = (0, k.div_ceil(GROUP) * count.div_ceil(GROUP));
+        for left in (0..k).step_by(GROUP) {
+            let width = GROUP.min(k - left);
+            if is_lent {
+                let lines = ahead.part(left / GROUP, k.div_ceil(GROUP));
+                // SAFETY: the elements of these columns, which are of type F and aligned, as was asked.
+                let square = unsafe {
+                    Square::new(column(left, 0, count).as_ptr().cast(), self.column_stride, width, count)
+                };
+                write_rows(&square, left, stride, lines, target);
+                continue;
+            }
             for (part, target) in (0..count).step_by(GROUP).zip(target.chunks_mut(GROUP * stride)) {
                 let held = GROUP.min(count - part);
-                for (column, values) in square[..width].iter_mut().enumerate() {
-                    // SAFETY: the column is below n_labels, and the elements of all rows, N bytes each, lie one
-                    // after the other from there on; bytes need no alignment.
-                    let source = unsafe {
-                        let address = start.offset((left + column) as isize * self.column_stride);
-                        std::slice::from_raw_parts(address.cast::<[u8; N]>().add(part), held)
-                    };
-                    // The next rows come after these: their lines are asked for now, a few at a time, unless the caller
-                    // fetches them in the course of its work. Many at once would hold up what is read meanwhile.
-                    let next = source.as_ptr().wrapping_add(count).cast::<u8>();
-                    if let Some(whole) = source.first_chunk::<GROUP>() {
+                for (i, values) in (left..).zip(&mut converted[..width]) {
+                    if let Some(&whole) = column(i, part, held).first_chunk::<GROUP>() {
                         // By value and of known length: whole vectors then, which are read as such below. Pieces of
                         // them would have to reach the cache first.
-                        let whole = *whole;
                         values.0 = each_lane!([F::ZERO; GROUP], |i| native(whole[i]));
-                        if fetch {
-                            for line in 0..(GROUP * N).div_ceil(LINE) {
-                                fetch_far(next.wrapping_add(LINE * line));
-                            }
-                            // Arrays rarely begin with a line.
-                            fetch_far(next.wrapping_add(GROUP * N - 1));
-                        }
                     } else {
-                        for (value, &bytes) in values.0.iter_mut().zip(source) {
+                        for (value, &bytes) in values.0.iter_mut().zip(column(i, part, held)) {
                             *value = native(bytes);
-                        }
-                        if fetch {
-                            fetch_far(next);
                         }
                     }
                 }
-                write_rows(&square[..width], left, stride, target);
+                let lines = ahead.part(done, steps);
+                done += 1;
+                write_rows(&Square::of(&converted[..width], held), left, stride, lines, target);
             }
         }
+    }
+
+    /// Whether elements are `F` as the machine has them, all of them aligned if one is, so that pieces of columns may be
+    /// read where they lie.
+    #[inline(always)]
+    fn is_lent_by_columns<F: Float>(&self) -> bool {
+        let size = size_of::<F>();
+        let element = if size == 4 { Element::F32 } else { Element::F64 };
+        self.element == element && !self.swapped && self.column_stride.unsigned_abs().is_multiple_of(size)
+    }
+
+    /// Rows from `first` on of some columns, to be fetched.
+    #[inline(always)]
+    fn rows_of_columns(&self, first: usize, n_rows: usize, columns: Range<usize>) -> ColumnsAhead {
+        let bytes = n_rows * self.row_stride.unsigned_abs();
+        let start = self.data.wrapping_offset(first as isize * self.row_stride);
+        let start = start.wrapping_offset(columns.start as isize * self.column_stride);
+        // By the last bytes of what would be whole lines, as arrays rarely begin with a line: what a piece of a column
+        // begins with was the end of the piece before it.
+        let start = start.wrapping_add(bytes.clamp(1, LINE) - 1);
+        ColumnsAhead::new(start, self.column_stride, bytes.div_ceil(LINE).next_power_of_two(), columns.len())
     }
 
     /// Whether elements of a column lie closer than those of a row.
@@ -324,31 +348,31 @@ impl Table {
     }
 
     #[inline(always)]
-    fn convert_rows<F: Float>(&self, rows: &[usize], target: &mut [F], fetch: bool) {
+    fn convert_rows<F: Float>(&self, rows: &[usize], target: &mut [F], ahead: ColumnsAhead) {
         match self.element {
-            Element::F16 => self.read(rows, target, fetch, |b| F::from_f32(widen(u16::from_ne_bytes(b)))),
+            Element::F16 => self.read(rows, target, ahead, |b| F::from_f32(widen(u16::from_ne_bytes(b)))),
             Element::Bf16 => {
-                self.read(rows, target, fetch, |b| {
+                self.read(rows, target, ahead, |b| {
                     F::from_f32(f32::from_bits(u32::from(u16::from_ne_bytes(b)) << 16))
                 });
             }
-            Element::F32 => self.read(rows, target, fetch, |b| F::from_f32(f32::from_ne_bytes(b))),
-            Element::F64 => self.read(rows, target, fetch, |b| F::from_f64(f64::from_ne_bytes(b))),
-            Element::I8 => self.read(rows, target, fetch, |b| F::from_f64(f64::from(i8::from_ne_bytes(b)))),
-            Element::I16 => self.read(rows, target, fetch, |b| F::from_f64(f64::from(i16::from_ne_bytes(b)))),
-            Element::I32 => self.read(rows, target, fetch, |b| F::from_f64(f64::from(i32::from_ne_bytes(b)))),
-            Element::I64 => self.read(rows, target, fetch, |b| F::from_f64(i64::from_ne_bytes(b) as f64)),
-            Element::U8 => self.read(rows, target, fetch, |b| F::from_f64(f64::from(u8::from_ne_bytes(b)))),
-            Element::U16 => self.read(rows, target, fetch, |b| F::from_f64(f64::from(u16::from_ne_bytes(b)))),
-            Element::U32 => self.read(rows, target, fetch, |b| F::from_f64(f64::from(u32::from_ne_bytes(b)))),
-            Element::U64 => self.read(rows, target, fetch, |b| F::from_f64(u64::from_ne_bytes(b) as f64)),
+            Element::F32 => self.read(rows, target, ahead, |b| F::from_f32(f32::from_ne_bytes(b))),
+            Element::F64 => self.read(rows, target, ahead, |b| F::from_f64(f64::from_ne_bytes(b))),
+            Element::I8 => self.read(rows, target, ahead, |b| F::from_f64(f64::from(i8::from_ne_bytes(b)))),
+            Element::I16 => self.read(rows, target, ahead, |b| F::from_f64(f64::from(i16::from_ne_bytes(b)))),
+            Element::I32 => self.read(rows, target, ahead, |b| F::from_f64(f64::from(i32::from_ne_bytes(b)))),
+            Element::I64 => self.read(rows, target, ahead, |b| F::from_f64(i64::from_ne_bytes(b) as f64)),
+            Element::U8 => self.read(rows, target, ahead, |b| F::from_f64(f64::from(u8::from_ne_bytes(b)))),
+            Element::U16 => self.read(rows, target, ahead, |b| F::from_f64(f64::from(u16::from_ne_bytes(b)))),
+            Element::U32 => self.read(rows, target, ahead, |b| F::from_f64(f64::from(u32::from_ne_bytes(b)))),
+            Element::U64 => self.read(rows, target, ahead, |b| F::from_f64(u64::from_ne_bytes(b) as f64)),
         }
     }
 }
 
 instances! {
     /// Converts rows. A function by itself: it has a loop for every dtype and layout, and many kernels ask for rows.
-    fn convert<F: Float>(table: &Table, rows: &[usize], target: &mut [F], fetch: bool) = Table::convert_rows::<F>;
+    fn convert<F: Float>(table: &Table, rows: &[usize], target: &mut [F], ahead: ColumnsAhead) = Table::convert_rows::<F>;
 }
 
 /// float16 to float32 without branches, so that loops over it turn into vector code; the conversion of
@@ -410,9 +434,12 @@ impl<F: Float> Rows<F> for Table {
                 *position = self.source_row(index);
             }
             let positions = &positions[..end - first];
+            // While these are read, unless the caller fetches them in the course of its work.
             let is_fetched = scratch.is_fetching && Rows::<F>::columns_ahead(self, first).is_some();
+            let columns = 0..if is_fetched { 0 } else { self.n_labels };
+            let ahead = self.rows_of_columns(end, positions.len(), columns);
             let target = scratch.hold(first..end, self.n_labels);
-            convert(self, positions, target, !is_fetched);
+            convert(self, positions, target, ahead);
             if self.probabilities {
                 for (row, &position) in target.chunks_exact_mut(stride).zip(positions) {
                     log_probabilities(&mut row[..self.n_labels], position)?;
@@ -438,13 +465,9 @@ impl<F: Float> Rows<F> for Table {
             return None;
         }
         // The rows that will be read next: half of their columns with each group.
-        let lines = COLUMN_ROWS * self.row_stride.unsigned_abs() / LINE;
-        let next = (first + 1).next_multiple_of(COLUMN_ROWS);
         let (half, n_columns) = (self.n_labels / 2, self.n_labels);
         let columns = if first % COLUMN_ROWS < GROUP { 0..half } else { half..n_columns };
-        let start = self.data.wrapping_offset(next as isize * self.row_stride);
-        let start = start.wrapping_offset(columns.start as isize * self.column_stride);
-        Some(ColumnsAhead::new(start, self.column_stride, lines, columns.len()))
+        Some(self.rows_of_columns((first + 1).next_multiple_of(COLUMN_ROWS), COLUMN_ROWS, columns))
     }
 
     fn position(&self, index: usize) -> usize {

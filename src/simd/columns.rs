@@ -5,10 +5,15 @@
 #![allow(unsafe_code, reason = "vector loads and instructions of detected features")]
 
 use super::scan::LaneScan;
-use super::vector::{COARSE_RUN, Vector, depth, exp2, sum_coarse_terms};
+use super::vector::{COARSE_RUN, Vector, depth, exp2, sum_coarse_fetching, sum_coarse_terms};
 use super::{fetch, fetch_far};
+use crate::ahead::ColumnsAhead;
+#[cfg(any(feature = "python", test))]
+use crate::ahead::LinesOfColumns;
 use crate::float::Float;
 use crate::group::rows_of;
+#[cfg(any(feature = "python", test))]
+use crate::rows::Square;
 use crate::rows::{Column, GROUP};
 use crate::sum::{COARSE, LANES, deepest};
 use crate::unit_sums::RUN;
@@ -169,31 +174,40 @@ unsafe fn unit_sums<V: Vector>(
     }
 }
 
-/// Writes columns into rows that begin `stride` apart, as many as `rows` holds and at most a group, from label `first` on.
+/// Writes a square into rows that begin `stride` apart, one for each of its rows, from label `first` on. `ahead` is fetched
+/// meanwhile.
 ///
 /// # Safety
 /// The instruction set of V must be available.
 #[inline(always)]
 #[cfg(any(feature = "python", test))]
 pub(super) unsafe fn write_rows<V: Vector>(
-    columns: &[Column<f32>],
+    square: &Square<'_, f32>,
     first: usize,
     stride: usize,
+    ahead: LinesOfColumns,
     rows: &mut [f32],
 ) {
-    let count = rows.len() / stride;
-    assert!(first + columns.len() <= stride && count <= GROUP, "columns and rows of a group");
-    for (left, columns) in (first..).step_by(V::LANES).zip(columns.chunks(V::LANES)) {
-        for lane in (0..count).step_by(V::LANES) {
-            // SAFETY: a column has GROUP values, a multiple of V::LANES, of which those of `count` rows are used;
-            // each of these rows has a value for each column. The caller vouches for the instruction set.
+    let Square { n_columns, n_rows, .. } = *square;
+    assert!(first + n_columns <= stride && n_rows * stride <= rows.len(), "a row for each of the square's");
+    let (mut done, tiles) = (0, n_columns.div_ceil(V::LANES) * n_rows.div_ceil(V::LANES));
+    for left in (0..n_columns).step_by(V::LANES) {
+        let width = V::LANES.min(n_columns - left);
+        for top in (0..n_rows).step_by(V::LANES) {
+            ahead.fetch_in_step(done, tiles);
+            done += 1;
+            let held = V::LANES.min(n_rows - top);
+            // SAFETY: `held` values from `top` on are good to read of each of `width` columns from `left` on, as they
+            // are all of the square, and each of as many rows has places for them. The caller vouches for the
+            // instruction set.
             unsafe {
-                let to = rows.as_mut_ptr().add(lane * stride + left);
-                // Whole squares in loops of known length, so that they stay in registers.
-                if columns.len() == V::LANES && count - lane >= V::LANES {
+                let from = |i: usize| square.start.byte_offset((left + i) as isize * square.stride).add(top);
+                let to = rows.as_mut_ptr().add(top * stride + first + left);
+                // Whole tiles in loops of known length, so that they stay in registers.
+                if width == V::LANES && held == V::LANES {
                     let mut tile = [V::splat(0.0); 16];
                     for i in 0..V::LANES {
-                        tile[i] = V::load(columns[i].0.as_ptr().add(lane));
+                        tile[i] = V::load(from(i));
                     }
                     let tile = V::transpose(tile);
                     for i in 0..V::LANES {
@@ -202,14 +216,14 @@ pub(super) unsafe fn write_rows<V: Vector>(
                     continue;
                 }
                 let mut tile = [V::splat(0.0); 16];
-                for (values, column) in tile.iter_mut().zip(columns) {
-                    *values = V::load(column.0.as_ptr().add(lane));
+                for (i, values) in tile[..width].iter_mut().enumerate() {
+                    *values = if held == V::LANES { V::load(from(i)) } else { V::load_part(from(i), held) };
                 }
                 let tile = V::transpose(tile);
-                for i in 0..V::LANES.min(count - lane) {
+                for i in 0..held {
                     let mut part = [0.0; 16];
                     tile[i].store(part.as_mut_ptr());
-                    std::ptr::copy_nonoverlapping(part.as_ptr(), to.add(i * stride), columns.len());
+                    std::ptr::copy_nonoverlapping(part.as_ptr(), to.add(i * stride), width);
                 }
             }
         }
@@ -346,7 +360,8 @@ pub(super) unsafe fn sum_terms<V: Vector>(
     }
 }
 
-/// The same along rows, of those with a bit in `wanted`.
+/// The same along rows, of those with a bit in `wanted`; columns are fetched meanwhile, if there are any to fetch while so
+/// many rows are summed.
 ///
 /// # Safety
 /// The instruction set of V must be available.
@@ -357,11 +372,19 @@ pub(super) unsafe fn sum_rows<V: Vector>(
     logit: &Each<f32>,
     shift: &Each<f32>,
     scale: &Each<f32>,
+    ahead: Option<(ColumnsAhead, usize)>,
     sums: &mut Each<u64>,
 ) {
     for i in rows_of(wanted) {
         // SAFETY: as the caller vouches.
-        sums[i] = unsafe { sum_coarse_terms::<V>(rows[i], shift[i], scale[i]) };
+        sums[i] = unsafe {
+            if let Some((columns, count)) = ahead {
+                let lines = columns.while_summed(i, count);
+                sum_coarse_fetching::<V>(rows[i], shift[i], scale[i], Some(lines))
+            } else {
+                sum_coarse_terms::<V>(rows[i], shift[i], scale[i])
+            }
+        };
     }
     let mut own = [0_u64; GROUP];
     for lane in (0..GROUP).step_by(V::LANES) {

@@ -7,11 +7,11 @@ use super::avx2::Avx2;
 use super::avx512::Avx512;
 use super::columns::{self, Found};
 use super::{Level, double, places, scan, set_columns, unit_rows, vector};
-use crate::ahead::Ahead;
+use crate::ahead::{Ahead, LinesOfColumns};
 use crate::float::{COARSE_BITS, Float};
 use crate::place::FEW_BEFORE;
 use crate::ranked_masses::FEW_TERMS;
-use crate::rows::{Column, GROUP};
+use crate::rows::{Column, GROUP, Square};
 use crate::sum::{Depths, Grain, LANES, MOST_COARSE, in_quanta};
 use crate::{place, row, sum, unit_sums};
 
@@ -199,7 +199,7 @@ proptest! {
                 let (upper, lower) = (&mut split.0, &mut split.1);
                 columns::split_terms::<V>(&columns, &logit, &max, &second, &scales, upper, lower);
                 let mut along = [0; GROUP];
-                columns::sum_rows::<V>(&rows, u32::MAX, &logit, &max, &scales, &mut along);
+                columns::sum_rows::<V>(&rows, u32::MAX, &logit, &max, &scales, None, &mut along);
                 assert_eq!(along, others);
                 let (mut totals, mut own_terms) = ([0.0; GROUP], [0.0; GROUP]);
                 set_columns::total_terms::<V>(&columns, &max, &scales, &mut totals);
@@ -212,9 +212,11 @@ proptest! {
                 let left = places::place_rows::<V>(&rows, &label, u32::MAX, &mut ranks, &mut nexts, &mut few);
                 let mut any_poison = false;
                 for count in [1, 17, GROUP] {
-                    let (mut back, half) = (vec![0.0; count * k], k / 2);
-                    columns::write_rows::<V>(&columns[..half], 0, k, &mut back);
-                    columns::write_rows::<V>(&columns[half..], half, k, &mut back);
+                    let (mut back, side) = (vec![0.0; count * k], GROUP - 3);
+                    for first in (0..k).step_by(side) {
+                        let square = Square::of(&columns[first..k.min(first + side)], count);
+                        columns::write_rows::<V>(&square, first, k, LinesOfColumns::none(), &mut back);
+                    }
                     assert_eq!(back, data[..count * k]);
                 }
                 for (i, row) in rows.iter().enumerate() {

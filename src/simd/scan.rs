@@ -9,7 +9,7 @@ pub(super) struct LaneScan<V: Vector> {
     pub(super) max: V,
     pub(super) second: V,
     pub(super) bits: V::Counts,
-    poison: V,
+    poison: [V; 2],
     one: V,
 }
 
@@ -21,7 +21,7 @@ impl<V: Vector> LaneScan<V> {
             let none = V::splat(f32::NEG_INFINITY);
             // Hidden, or the multiply-add below would turn into an addition, which competes with comparisons.
             let one = V::splat(std::hint::black_box(1.0));
-            Self { max: none, second: none, poison: V::splat(0.0), bits: V::no_counts(), one }
+            Self { max: none, second: none, poison: [V::splat(0.0); 2], bits: V::no_counts(), one }
         }
     }
 
@@ -30,10 +30,26 @@ impl<V: Vector> LaneScan<V> {
         // SAFETY: the caller vouches for the instruction set.
         unsafe {
             let zero = V::splat(0.0);
-            self.poison = z.mul_add(zero, self.poison);
+            self.poison[0] = z.mul_add(zero, self.poison[0]);
             self.second = self.second.larger(self.max.smaller(z));
             self.max = self.max.larger(z);
             self.bits = z.mul_add(self.one, zero).add_bits(self.bits);
+        }
+    }
+
+    /// The same of two vectors, ordered between themselves first: as many operations, but each that waits for the one
+    /// before it takes both, and waiting is what a scan one by one does a third of its time.
+    #[inline(always)]
+    pub(super) unsafe fn take_two(&mut self, a: V, b: V) {
+        // SAFETY: the caller vouches for the instruction set.
+        unsafe {
+            let zero = V::splat(0.0);
+            self.poison = [a.mul_add(zero, self.poison[0]), b.mul_add(zero, self.poison[1])];
+            let (high, low) = (a.larger(b), a.smaller(b));
+            self.second = self.second.larger(low.larger(self.max.smaller(high)));
+            self.max = self.max.larger(high);
+            self.bits = a.mul_add(self.one, zero).add_bits(self.bits);
+            self.bits = b.mul_add(self.one, zero).add_bits(self.bits);
         }
     }
 
@@ -43,7 +59,7 @@ impl<V: Vector> LaneScan<V> {
         // SAFETY: the caller vouches for the instruction set.
         unsafe {
             let zero = V::splat(0.0);
-            self.poison = z.keep(count).mul_add(zero, self.poison);
+            self.poison[0] = z.keep(count).mul_add(zero, self.poison[0]);
             self.second = self.second.larger(self.max.smaller(z));
             self.max = self.max.larger(z);
             self.bits = z.keep(count).mul_add(self.one, zero).add_bits(self.bits);
@@ -53,7 +69,10 @@ impl<V: Vector> LaneScan<V> {
     #[inline(always)]
     pub(super) unsafe fn is_poisoned(&self) -> bool {
         // SAFETY: the caller vouches for the instruction set.
-        unsafe { V::count(self.poison.greater_or_equal(V::splat(0.0))) < V::LANES as u32 }
+        unsafe {
+            let [a, b] = self.poison;
+            V::count(a.add(b).greater_or_equal(V::splat(0.0))) < V::LANES as u32
+        }
     }
 }
 
@@ -67,8 +86,12 @@ pub(super) unsafe fn scan<V: Vector>(row: &[f32]) -> (f32, f32, u32, bool) {
     unsafe {
         let mut lanes = LaneScan::<V>::new();
         let whole = row.len() / V::LANES;
-        for i in 0..whole {
-            lanes.take(V::load(row.as_ptr().add(i * V::LANES)));
+        let vector = |i: usize| V::load(row.as_ptr().add(i * V::LANES));
+        for i in 0..whole / 2 {
+            lanes.take_two(vector(2 * i), vector(2 * i + 1));
+        }
+        if whole % 2 == 1 {
+            lanes.take(vector(whole - 1));
         }
         let rest = row.len() - whole * V::LANES;
         if rest > 0 {

@@ -10,7 +10,7 @@ use crate::unit_sums::{RUN, in_halves};
 
 /// What a row's kernel fetches on the way, a line of 64 bytes at a time.
 pub(super) trait Lines: Copy {
-    /// Fetches line `i`.
+    /// Fetches line `i`, or what there is to fetch while that of the row is read.
     fn fetch(self, i: usize);
     /// Fetches what a row of `n_labels` may end in beyond its whole lines: rows end anywhere.
     fn fetch_end(self, n_labels: usize);

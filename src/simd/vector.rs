@@ -7,6 +7,7 @@
 #![allow(unsafe_code, reason = "vector loads and instructions of detected features")]
 
 use super::double::Double;
+use crate::ahead::LinesOfColumns;
 use crate::exp2::{OFFSET_F32, PARABOLA_F32, ROUND_F32};
 use crate::float::Float;
 use crate::ranked_masses::FEW_TERMS;
@@ -267,12 +268,30 @@ unsafe fn sum_shallow<V: Vector>(block: &[f32], shift: f32, scale: f32) -> i128 
 /// Terms of which a 32-bit lane holds so many, each at most [`COARSE`], with one to spare.
 pub(super) const COARSE_RUN: usize = 6;
 
-/// `sum_coarse_body`. A term is added in two operations, which the exponential's multiply-adds leave room for.
+/// `sum_coarse_body`.
 ///
 /// # Safety
 /// The instruction set of V must be available.
 #[inline(always)]
 pub(super) unsafe fn sum_coarse_terms<V: Vector>(row: &[f32], shift: f32, scale: f32) -> u64 {
+    // SAFETY: as the caller vouches.
+    unsafe { sum_coarse_fetching::<V>(row, shift, scale, None) }
+}
+
+/// The same, with columns to fetch. A term is added in two operations, which the exponential's multiply-adds leave room
+/// for.
+///
+/// # Safety
+/// The instruction set of V must be available.
+#[inline(always)]
+pub(super) unsafe fn sum_coarse_fetching<V: Vector>(
+    row: &[f32],
+    shift: f32,
+    scale: f32,
+    ahead: Option<LinesOfColumns>,
+) -> u64 {
+    // One for every other line of the row, as it is while rows are scanned.
+    let lines_of_run = (COARSE_RUN * V::LANES).div_ceil(2 * LANES);
     let vectors = Vectors { row };
     let (count, runs) = (vectors.count::<V>(), row.len() / V::LANES / COARSE_RUN);
     // SAFETY: as the caller vouches; whole vectors lie inside the row.
@@ -282,6 +301,9 @@ pub(super) unsafe fn sum_coarse_terms<V: Vector>(row: &[f32], shift: f32, scale:
         let mut sums = V::no_long_counts();
         let first = row.as_ptr();
         if runs >= SAMPLED && is_shallow(first, shift, bottom) {
+            if let Some(ahead) = ahead {
+                ahead.fetch_from(0);
+            }
             // Most vectors have nothing to add, and are passed over.
             for start in (0..count).step_by(COARSE_RUN) {
                 let mut counts = V::no_counts();
@@ -297,12 +319,20 @@ pub(super) unsafe fn sum_coarse_terms<V: Vector>(row: &[f32], shift: f32, scale:
         }
         for run in 0..runs {
             let from = first.add(run * COARSE_RUN * V::LANES);
+            if let Some(ahead) = ahead {
+                for line in run * lines_of_run..(run + 1) * lines_of_run {
+                    ahead.fetch(line);
+                }
+            }
             let mut counts = V::no_counts();
             for i in 0..COARSE_RUN {
                 let z = V::load(from.add(i * V::LANES));
                 counts = exp2(depth(z, shift, bottom), scale, COARSE).add_rounded(counts);
             }
             sums = V::lengthen(counts, sums);
+        }
+        if let Some(ahead) = ahead {
+            ahead.fetch_from(runs * lines_of_run);
         }
         let mut counts = V::no_counts();
         for i in runs * COARSE_RUN..count {

@@ -6,10 +6,12 @@ use super::avx512::Avx512;
 pub(crate) use super::columns::Found;
 use super::columns::{self, Each};
 use super::{Level, double, level, nucleus, places, scan, set_columns, unit_rows, vector};
-use crate::ahead::LinesOfColumns;
+use crate::ahead::{ColumnsAhead, LinesOfColumns};
 use crate::nucleus::{Candidates, Wanted};
 use crate::place::FEW_BEFORE;
 use crate::ranked_masses::FEW_TERMS;
+#[cfg(any(feature = "python", test))]
+use crate::rows::Square;
 use crate::rows::{Column, GROUP};
 use crate::sum::LANES;
 
@@ -167,7 +169,7 @@ dispatched! {
 dispatched! {
     /// The other way, into rows `stride` apart from label `first` on.
     #[cfg(any(feature = "python", test))]
-    fn write_rows(columns: &[Column<f32>], first: usize, stride: usize, rows: &mut [f32]) -> () = columns::write_rows;
+    fn write_rows(square: &Square<'_, f32>, first: usize, stride: usize, ahead: LinesOfColumns, rows: &mut [f32]) -> () = columns::write_rows;
 }
 dispatched! {
     /// [`crate::place::place`] across rows: labels before, and the next logit; false inside where logits tie.
@@ -180,7 +182,7 @@ dispatched! {
 }
 dispatched! {
     /// [`crate::sum::sum_terms`] of the rows with a bit in `wanted`, without their labels, in coarse quanta.
-    fn sum_rows(rows: &[&[f32]; GROUP], wanted: u32, logit: &Each<f32>, shift: &Each<f32>, scale: &Each<f32>, sums: &mut Each<u64>) -> () = columns::sum_rows;
+    fn sum_rows(rows: &[&[f32]; GROUP], wanted: u32, logit: &Each<f32>, shift: &Each<f32>, scale: &Each<f32>, ahead: Option<(ColumnsAhead, usize)>, sums: &mut Each<u64>) -> () = columns::sum_rows;
 }
 dispatched! {
     /// Sums over all labels but each row's own.
