@@ -14,6 +14,7 @@ import tightset as ts
 sys.path.insert(0, str(Path(__file__).parent))
 
 THREADS = 2
+TURNS = 4
 LOAD_BEFORE = os.getloadavg()[0]
 
 
@@ -29,9 +30,18 @@ def _threads():
     ts.set_num_threads(None)
 
 
+@pytest.fixture(scope="session", params=range(TURNS))
+def turn(request):
+    """One of several runs through all calls, one after the other in the same process.
+
+    A shared machine is disturbed for seconds at a time: calls that are compared with each other would not be alike.
+    """
+    return request.param
+
+
 @pytest.fixture
-def timed(benchmark):
-    """Time a call. `work` and `what` are the row of the table and the column.
+def timed(benchmark, turn):
+    """Time a call, once in each turn. `work` and `what` are the row of the table and the column.
 
     `share` is the part of the rows that the call goes over; tables count it for all of them.
     `units` divides the time for bars on time per element. What else is given is kept with the entry.
@@ -39,7 +49,7 @@ def timed(benchmark):
 
     def run(work, what, call, *, share=1.0, rounds=5, warmups=1, **kept):
         benchmark.group = work
-        benchmark.extra_info.update(work=work, what=what, share=share, **kept)
+        benchmark.extra_info.update(work=work, what=what, share=share, turn=turn, **kept)
         result = benchmark.pedantic(call, rounds=rounds, warmup_rounds=warmups)
         if benchmark.stats is not None:
             times = benchmark.stats.stats.data

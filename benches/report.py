@@ -90,6 +90,7 @@ def main():
             "# Results of `make bench`",
             f"{results.machine}; two threads, float32 unless said, best of several runs; taken: {dates}.\n"
             "On a machine busy with other things (a load above 0.5 before the run) they mean little.\n"
+            "Calls are timed in several turns; of each the best is kept.\n"
             "Times of others are multiples of tightset's in the same process.",
             beside_numpy(results),
             f"## Bars\n\n{missed} missed.",

@@ -91,6 +91,7 @@ mod scoring;
 mod selected;
 mod sets;
 mod simd;
+mod spare;
 mod sum;
 mod threads;
 mod top_labels;

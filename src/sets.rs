@@ -10,13 +10,12 @@ use crate::group::Group;
 use crate::kernel::{Candidates, Views};
 use crate::lane_cut::LaneCut;
 use crate::lane_order::LaneOrder;
-use crate::ranked_masses::RankedMasses;
 use crate::results::room;
 use crate::rows::{GROUP, RowBuffer, Rows};
 use crate::scoring::Scoring;
 use crate::simd::instances;
+use crate::spare::SetSpace;
 use crate::threads::{Plan, Size, map_parts};
-use crate::top_labels::TopLabels;
 use crate::uniform::Randomness;
 
 /// Prediction sets as compressed rows.
@@ -164,7 +163,8 @@ fn sets_rows<F: Float, R: Rows<F>>(
     sets: &mut SetBlock<'_>,
 ) -> Result<(), Error> {
     let candidates = Candidates::new(std::slice::from_ref(cut.scoring));
-    let (mut top, mut masses) = (TopLabels::default(), RankedMasses::default());
+    let mut space = SetSpace::<F>::taken();
+    let SetSpace { top, masses } = &mut *space;
     let mut order = LaneOrder::default();
     let (mut scratch, mut columns) = (RowBuffer::fetching(), Vec::new());
     let mut views = Views::new(rows.n_labels());
@@ -196,13 +196,14 @@ fn sets_rows<F: Float, R: Rows<F>>(
             let view = views.view(i, row, &candidates);
             masses.forget();
             masses.take(&view, cut.scoring);
-            cut.take(&view, &mut masses, &mut top);
-            let certain = cut.certain(&view, &mut masses, &mut top);
+            cut.take(&view, masses, top);
+            let certain = cut.certain(&view, masses, top);
             let labels = &mut sets.labels;
             labels.extend(top.labels(certain).iter().map(|&label| label as i32));
-            cut.walk_from(certain, &view, &mut masses, &mut top, |label, _| labels.push(label as i32));
+            cut.walk_from(certain, &view, masses, top, |label, _| labels.push(label as i32));
             sets.end_row(if allow_empty { None } else { top.get(0).map(|first| first.0) });
         }
     }
+    space.keep(rows.n_labels());
     Ok(())
 }

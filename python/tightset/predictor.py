@@ -179,10 +179,10 @@ class Predictor:
         settings: dict[str, Any] = {
             "allow_empty": as_flag(allow_empty, "allow_empty"),
             "seed": self.seed,
-            "u": as_uniforms(u, n),
+            "u": None if u is None else as_uniforms(u, n),
             "row_ids": self._row_ids(row_ids, n),
             "probabilities": self.probabilities,
-            "n_threads": as_thread_count(n_threads),
+            "n_threads": None if n_threads is None else as_thread_count(n_threads),
         }
         of_rows = self._cells_of(groups, n)
         if self.condition is None:

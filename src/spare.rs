@@ -1,0 +1,67 @@
+//! Working space that a thread keeps from one call for the next.
+//!
+//! A service asks for one row at a time. Six vectors as long as the row, allocated and freed with each call, took a tenth
+//! of it at a thousand labels.
+
+use std::any::Any;
+use std::cell::Cell;
+
+use crate::float::Float;
+use crate::ranked_masses::RankedMasses;
+use crate::top_labels::TopLabels;
+
+/// Space for longer rows is not kept: it would be megabytes in each thread, and little of the time of a call.
+const KEPT_LABELS: usize = 1 << 12;
+
+thread_local! {
+    /// Of either computing type: who uses both in turns allocates each time.
+    static SPARE: Cell<Option<Box<dyn Any>>> = const { Cell::new(None) };
+}
+
+/// What sets are cut with. Nothing of it depends on the rows before.
+#[derive(Debug, Default)]
+pub(crate) struct SetSpace<F: Float> {
+    pub(crate) top: TopLabels<F>,
+    pub(crate) masses: RankedMasses<F>,
+}
+
+impl<F: Float + 'static> SetSpace<F> {
+    /// What the thread kept, or nothing yet.
+    pub(crate) fn taken() -> Box<Self> {
+        // A thread that ends has none left.
+        let kept = SPARE.try_with(Cell::take).ok().flatten();
+        let mut space = kept.and_then(|kept| kept.downcast::<Self>().ok()).unwrap_or_default();
+        space.top.forget();
+        space.masses.forget();
+        space
+    }
+
+    /// Keeps it for the next call, after rows of so many labels.
+    pub(crate) fn keep(self: Box<Self>, n_labels: usize) {
+        if n_labels <= KEPT_LABELS {
+            let _ = SPARE.try_with(|spare| spare.set(Some(self)));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn short_rows_find_what_was_kept() {
+        let address = |space: &SetSpace<f32>| std::ptr::from_ref(space).addr();
+        let space = SetSpace::<f32>::taken();
+        let first = address(&space);
+        space.keep(10);
+        let space = SetSpace::<f32>::taken();
+        assert_eq!(address(&space), first);
+        // Taken, and so not there for anyone else; of the other type, and so of no use.
+        assert_ne!(address(&SetSpace::<f32>::taken()), first);
+        space.keep(10);
+        SetSpace::<f64>::taken().keep(10);
+        assert!(SPARE.take().is_some_and(|kept| kept.is::<SetSpace<f64>>()));
+        SetSpace::<f64>::taken().keep(KEPT_LABELS + 1);
+        assert!(SPARE.take().is_none());
+    }
+}
