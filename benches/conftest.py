@@ -34,7 +34,7 @@ def _threads():
 def turn(request):
     """One of several runs through all calls, one after the other in the same process.
 
-    A shared machine is disturbed for seconds at a time: calls that are compared with each other would not be alike.
+    A shared machine is disturbed for seconds at a time, and not each call of those that are compared.
     """
     return request.param
 
