@@ -1,6 +1,6 @@
 //! Working space that a thread keeps from one call for the next.
 //!
-//! A service asks for one row at a time. Six vectors as long as the row, allocated and freed with each call, took a tenth
+//! A service asks for one row at a time. Six vectors as long as the row, allocated and freed with each call, took a sixth
 //! of it at a thousand labels.
 
 use std::any::Any;
