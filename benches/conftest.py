@@ -49,7 +49,7 @@ def timed(benchmark, turn):
 
     def run(work, what, call, *, share=1.0, rounds=5, warmups=1, **kept):
         benchmark.group = work
-        benchmark.extra_info.update(work=work, what=what, share=share, turn=turn, **kept)
+        benchmark.extra_info.update(work=work, what=what, share=share, **kept)
         result = benchmark.pedantic(call, rounds=rounds, warmup_rounds=warmups)
         if benchmark.stats is not None:
             times = benchmark.stats.stats.data

@@ -94,7 +94,6 @@ def _entry(bench):
     info, stats = dict(bench["extra_info"]), bench["stats"]
     work, what, share = info.pop("work"), info.pop("what"), info.pop("share")
     p99 = info.pop("p99", stats["max"])
-    info.pop("turn", None)
     value = info.pop("value", None)
     if value is not None:
         return Entry(work, what, value, value, value, 1.0, info)

@@ -153,19 +153,23 @@ mod tests {
     #[test]
     fn the_rows_of_a_group_fetch_each_line_once() {
         let memory = [0_u8; 64];
+        let base = memory.as_ptr().addr();
         for (n_columns, lines, count) in [(1000, 4, 32), (130, 1, 32), (200, 8, 5)] {
             let columns = ColumnsAhead::new(memory.as_ptr(), 10_000, lines, n_columns);
-            let mut found = Vec::new();
-            for i in 0..count {
-                let part = columns.while_scanned(i, count, false);
-                found.extend(
-                    (0..part.end - part.next).map(|line| part.address(line).addr() - memory.as_ptr().addr()),
-                );
-            }
+            let offsets = |part: LinesOfColumns| {
+                (0..part.end - part.next).map(move |line| part.address(line).addr() - base)
+            };
+            let found: Vec<usize> =
+                (0..count).flat_map(|i| offsets(columns.while_scanned(i, count, false))).collect();
+            // Half of them while rows are scanned, and the other half while they are summed.
+            let scanned = (0..count).flat_map(|i| offsets(columns.while_scanned(i, count, true)));
+            let in_two: Vec<usize> =
+                scanned.chain((0..count).flat_map(|i| offsets(columns.while_summed(i, count)))).collect();
             let expected: Vec<usize> = (0..n_columns)
                 .flat_map(|column| (0..lines).map(move |line| column * 10_000 + line * LINE))
                 .collect();
             assert_eq!(found, expected);
+            assert_eq!(in_two, expected);
         }
     }
 }

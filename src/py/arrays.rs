@@ -332,8 +332,9 @@ impl Table {
     /// Rows from `first` on of some columns, to be fetched.
     #[inline(always)]
     fn rows_of_columns(&self, first: usize, n_rows: usize, columns: Range<usize>) -> ColumnsAhead {
-        let bytes = n_rows * self.row_stride.unsigned_abs();
-        let start = self.data.wrapping_offset(first as isize * self.row_stride);
+        // Without overflow: the stride of a single row may be any number.
+        let bytes = n_rows.saturating_mul(self.row_stride.unsigned_abs());
+        let start = self.data.wrapping_offset((first as isize).wrapping_mul(self.row_stride));
         let start = start.wrapping_offset(columns.start as isize * self.column_stride);
         // By the last bytes of what would be whole lines, as arrays rarely begin with a line: what a piece of a column
         // begins with was the end of the piece before it.

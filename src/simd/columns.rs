@@ -378,6 +378,7 @@ pub(super) unsafe fn sum_rows<V: Vector>(
     for i in rows_of(wanted) {
         // SAFETY: as the caller vouches.
         sums[i] = unsafe {
+            // Each in a loop of its own: most rows have no columns to fetch, and nothing asks for them.
             if let Some((columns, count)) = ahead {
                 let lines = columns.while_summed(i, count);
                 sum_coarse_fetching::<V>(rows[i], shift[i], scale[i], Some(lines))
