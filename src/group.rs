@@ -11,7 +11,7 @@
 use crate::ahead::ColumnsAhead;
 use crate::float::Float;
 use crate::group_scans::Scans;
-use crate::place::{FEW_BEFORE, Place, place_and_before};
+use crate::place::{FEW_BEFORE, Place, place_and_before, place_few};
 use crate::rows::{Column, GROUP};
 #[cfg(target_arch = "x86_64")]
 use crate::simd::x86_64;
@@ -156,9 +156,18 @@ impl<'a, F: Float> Group<'a, F> {
         {
             let (before, _) = before.as_chunks_mut();
             let found = x86_64::place_rows(rows, &places.label, wanted, &mut places.rank, next, before);
-            return found.unwrap_or(wanted);
+            if let Some(left) = found {
+                return left;
+            }
         }
-        wanted
+        let mut left = 0;
+        for i in rows_of(wanted) {
+            match place_few(self.rows[i], places.label[i], &mut places.before[i]) {
+                Some((count, next)) => (places.rank[i], places.next[i]) = (1 + count, next),
+                None => left |= 1 << i,
+            }
+        }
+        left
     }
 
     /// [`crate::place::place`] of each row's label, which [`Places::read`] has read. What else `places` holds, of other

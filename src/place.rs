@@ -128,6 +128,45 @@ fn append_before<F: Float>(
     count
 }
 
+instances! {
+    /// How many labels rank before a label, and the largest logit of those after it, in one pass; the logits before it are
+    /// put into `found`, with `-inf` in the other places. `None` when there are more of them than there is room for, or
+    /// another label has the same logit.
+    pub(crate) fn place_few<F: Float>(row: &[F], label: usize, found: &mut [F; FEW_BEFORE]) -> Option<(usize, F)> = place_few_body::<F>;
+}
+
+#[inline(always)]
+fn place_few_body<F: Float>(row: &[F], label: usize, found: &mut [F; FEW_BEFORE]) -> Option<(usize, F)> {
+    let (y, mut count, mut at_least) = (row[label], 0, 0);
+    let mut next = [F::NEG_INFINITY; LANES];
+    let mut before = [F::NEG_INFINITY; FEW_BEFORE];
+    let groups = Groups::of(row);
+    for g in 0..groups.count {
+        let group = groups.get(g);
+        let mut any = false;
+        for lane in 0..LANES {
+            let is_at_least = group[lane] >= y;
+            any |= is_at_least;
+            next[lane] = next[lane].larger(if is_at_least { F::NEG_INFINITY } else { group[lane] });
+        }
+        // Few groups have one.
+        if any {
+            for &z in group {
+                at_least += usize::from(z >= y);
+                if z > y {
+                    *before.get_mut(count)? = z;
+                    count += 1;
+                }
+            }
+        }
+    }
+    if at_least != count + 1 {
+        return None;
+    }
+    *found = before;
+    Some((count, next.into_iter().fold(F::NEG_INFINITY, Float::larger)))
+}
+
 /// [`place_in`], with the logits that rank before the label, if they are few.
 #[inline(always)]
 pub(crate) fn place_and_before<F: Float>(

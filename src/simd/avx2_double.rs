@@ -172,7 +172,8 @@ impl Double for Avx2Double {
     unsafe fn add_pattern<const KIND: u8>(self, sums: Self::Counts) -> Self::Counts {
         // SAFETY: see splat.
         unsafe {
-            let z = self.0;
+            // `-0.0` as `0.0`.
+            let z = _mm256_add_pd(self.0, _mm256_setzero_pd());
             let narrow = _mm256_cvtpd_ps(z);
             let is_narrow = _mm256_cmp_pd::<_CMP_EQ_OQ>(_mm256_cvtps_pd(narrow), z);
             let bits = _mm256_castpd_si256(z);
@@ -187,7 +188,7 @@ impl Double for Avx2Double {
         }
     }
     #[inline(always)]
-    unsafe fn patterns(counts: Self::Counts) -> Option<[u32; 8]> {
+    unsafe fn patterns<const KIND: u8>(counts: Self::Counts, _taken: usize) -> Option<[u32; 8]> {
         let mut patterns = [0; 8];
         // SAFETY: as many values as lanes, and more.
         unsafe { _mm_storeu_si128(patterns.as_mut_ptr().cast(), counts) };

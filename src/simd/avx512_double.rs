@@ -21,14 +21,48 @@ impl Avx512Double {
     #[inline(always)]
     unsafe fn is_wide(self) -> __mmask8 {
         // SAFETY: the instruction set, as the caller vouches.
-        unsafe { _mm512_test_epi64_mask(_mm512_castpd_si512(self.0), _mm512_set1_epi64((1 << 29) - 1)) }
+        unsafe { _mm512_test_epi64_mask(_mm512_castpd_si512(self.0), _mm512_set1_epi64(LOW)) }
+    }
+}
+
+/// Sums of patterns, those of each kind by themselves.
+#[derive(Clone, Copy)]
+pub(super) struct PatternSums {
+    mixed: __m256i,
+    /// Of wide values: of patterns folded, in the lower halves.
+    folded: __m512i,
+    /// The lanes in which a value was not wide.
+    not_wide: __mmask8,
+    /// Of narrow values: of all bits, the exponents moved as [`moved`] does.
+    moved: __m512i,
+    /// The bits in which a value was not as narrow ones are, among others.
+    not_narrow: __m512i,
+    /// The signs in the highest bits: those of an odd number of negative values.
+    signs: __m512i,
+}
+
+/// What float32 has no room for in a float64.
+const LOW: i64 = (1 << 29) - 1;
+/// What is added to the exponents of narrow values, of 64 below 1 to 63 above it, to leave the highest four bits alike.
+const MOVE: i64 = 65;
+/// The exponents of 1 in both types differ by this.
+const BIASES: i64 = 1023 - 127;
+/// Bits that are alike in all narrow values moved, and what they are then: the exponent's highest four and the lowest of all.
+const ALIKE: i64 = (15 << 59) | LOW;
+const ALIKE_AS: i64 = 8 << 59;
+
+impl Avx512Double {
+    /// The bits, the exponent moved.
+    #[inline(always)]
+    unsafe fn moved(self) -> __m512i {
+        // SAFETY: the instruction set, as the caller vouches.
+        unsafe { _mm512_add_epi64(_mm512_castpd_si512(self.0), _mm512_set1_epi64(MOVE << 52)) }
     }
 }
 
 impl Double for Avx512Double {
     type Sums = [__m512i; 2];
-    /// Those of patterns, of patterns folded, in the lower halves, and the lanes in which a value was of another kind.
-    type Counts = (__m256i, __m512i, __mmask8);
+    type Counts = PatternSums;
     const LANES: usize = 8;
     #[inline(always)]
     unsafe fn splat(value: f64) -> Self {
@@ -156,47 +190,84 @@ impl Double for Avx512Double {
     #[inline(always)]
     unsafe fn no_counts() -> Self::Counts {
         // SAFETY: see splat.
-        unsafe { (_mm256_setzero_si256(), _mm512_setzero_si512(), 0) }
+        unsafe {
+            let (mixed, none) = (_mm256_setzero_si256(), _mm512_setzero_si512());
+            PatternSums { mixed, folded: none, not_wide: 0, moved: none, not_narrow: none, signs: none }
+        }
     }
     #[inline(always)]
     unsafe fn kind(self) -> Kind {
         // SAFETY: see splat.
-        match unsafe { self.is_wide() } {
-            0 => Kind::Narrow,
-            0xff => Kind::Wide,
-            _ => Kind::Mixed,
+        unsafe {
+            let strays = _mm512_xor_si512(self.moved(), _mm512_set1_epi64(ALIKE_AS));
+            if _mm512_test_epi64_mask(strays, _mm512_set1_epi64(ALIKE)) == 0 {
+                Kind::Narrow
+            } else if self.is_wide() == 0xff {
+                Kind::Wide
+            } else {
+                Kind::Mixed
+            }
         }
     }
     #[inline(always)]
-    unsafe fn add_pattern<const KIND: u8>(
-        self,
-        (narrow_sums, folded_sums, others): Self::Counts,
-    ) -> Self::Counts {
+    unsafe fn add_pattern<const KIND: u8>(self, sums: Self::Counts) -> Self::Counts {
         // SAFETY: see splat.
         unsafe {
-            let (z, bits) = (self.0, _mm512_castpd_si512(self.0));
-            let folded = _mm512_xor_si512(bits, _mm512_srli_epi64::<32>(bits));
-            if KIND == Kind::Wide as u8 {
-                return (narrow_sums, _mm512_add_epi64(folded_sums, folded), others | !self.is_wide());
+            if KIND == Kind::Narrow as u8 {
+                // A number of float32 has its pattern within its bits, but for the sign and another bias of the exponent,
+                // and nothing below: bits are added up as they are, and patterns read off the sum.
+                let moved = self.moved();
+                return PatternSums {
+                    moved: _mm512_add_epi64(sums.moved, moved),
+                    // `not_narrow | (moved ^ ALIKE_AS)`
+                    not_narrow: _mm512_ternarylogic_epi64::<0xf6>(
+                        sums.not_narrow,
+                        moved,
+                        _mm512_set1_epi64(ALIKE_AS),
+                    ),
+                    signs: _mm512_xor_si512(sums.signs, moved),
+                    ..sums
+                };
             }
+            if KIND == Kind::Wide as u8 {
+                let bits = _mm512_castpd_si512(self.0);
+                let folded = _mm512_xor_si512(bits, _mm512_srli_epi64::<32>(bits));
+                let not_wide = sums.not_wide | !self.is_wide();
+                return PatternSums { folded: _mm512_add_epi64(sums.folded, folded), not_wide, ..sums };
+            }
+            // `-0.0` as `0.0`.
+            let z = _mm512_add_pd(self.0, _mm512_setzero_pd());
+            let bits = _mm512_castpd_si512(z);
+            let folded = _mm512_xor_si512(bits, _mm512_srli_epi64::<32>(bits));
             let narrow = _mm512_cvtpd_ps(z);
             let is_other = _mm512_cmp_pd_mask::<_CMP_NEQ_UQ>(_mm512_cvtps_pd(narrow), z);
             let narrow = _mm256_castps_si256(narrow);
-            if KIND == Kind::Narrow as u8 {
-                return (_mm256_add_epi32(narrow_sums, narrow), folded_sums, others | is_other);
-            }
             let pattern = _mm256_mask_mov_epi32(narrow, is_other, _mm512_cvtepi64_epi32(folded));
-            (_mm256_add_epi32(narrow_sums, pattern), folded_sums, others)
+            PatternSums { mixed: _mm256_add_epi32(sums.mixed, pattern), ..sums }
         }
     }
     #[inline(always)]
-    unsafe fn patterns((narrow_sums, folded_sums, others): Self::Counts) -> Option<[u32; 8]> {
+    unsafe fn patterns<const KIND: u8>(sums: Self::Counts, taken: usize) -> Option<[u32; 8]> {
         let mut patterns = [0; 8];
         // SAFETY: as many values as lanes; see splat.
         unsafe {
-            let sums = _mm256_add_epi32(narrow_sums, _mm512_cvtepi64_epi32(folded_sums));
-            _mm256_storeu_si256(patterns.as_mut_ptr().cast(), sums);
+            let mut sum = sums.mixed;
+            if KIND == Kind::Wide as u8 {
+                sum = _mm256_add_epi32(sum, _mm512_cvtepi64_epi32(sums.folded));
+            }
+            if KIND == Kind::Narrow as u8 {
+                if _mm512_test_epi64_mask(sums.not_narrow, _mm512_set1_epi64(ALIKE)) != 0 {
+                    return None;
+                }
+                let moves = ((BIASES + MOVE) << 23).wrapping_mul(taken as i64) as i32;
+                let unsigned = _mm512_cvtepi64_epi32(_mm512_srli_epi64::<29>(sums.moved));
+                let unsigned = _mm256_sub_epi32(unsigned, _mm256_set1_epi32(moves));
+                let signs = _mm512_cvtepi64_epi32(_mm512_srli_epi64::<32>(sums.signs));
+                let signs = _mm256_and_si256(signs, _mm256_set1_epi32(i32::MIN));
+                sum = _mm256_add_epi32(sum, _mm256_add_epi32(unsigned, signs));
+            }
+            _mm256_storeu_si256(patterns.as_mut_ptr().cast(), sum);
         }
-        (others == 0).then_some(patterns)
+        (sums.not_wide == 0).then_some(patterns)
     }
 }

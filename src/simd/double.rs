@@ -58,13 +58,14 @@ pub(super) trait Double: Copy {
     /// The high words and the low words, anchors included.
     unsafe fn store_sums(sums: Self::Sums, high: *mut u64, low: *mut u64);
     unsafe fn no_counts() -> Self::Counts;
-    /// What the values are: all numbers of float32, or none.
+    /// What the values are, if they are all alike.
     unsafe fn kind(self) -> Kind;
-    /// Adds [`Float::pattern`] of each lane, none of them `-0.0`, wrapping. All values are of one kind, if it is not
-    /// [`Kind::Mixed`]; whether they are is remembered.
+    /// Adds [`Float::pattern`] of each lane, wrapping. All values are of one kind, if it is not [`Kind::Mixed`]; whether they
+    /// are is remembered.
     unsafe fn add_pattern<const KIND: u8>(self, sums: Self::Counts) -> Self::Counts;
-    /// The sums; `None` if a value was of another kind.
-    unsafe fn patterns(counts: Self::Counts) -> Option<[u32; 8]>;
+    /// The sums, in which each lane took `taken` values of a kind, and any number as [`Kind::Mixed`]; `None` if a value was
+    /// of another kind.
+    unsafe fn patterns<const KIND: u8>(counts: Self::Counts, taken: usize) -> Option<[u32; 8]>;
 }
 
 /// What is known of values: those of most rows are alike, and their patterns are taken in fewer steps then.
@@ -72,9 +73,9 @@ pub(super) trait Double: Copy {
 #[repr(u8)]
 pub(super) enum Kind {
     Mixed,
-    /// Numbers of float32.
+    /// Numbers of float32 from 2^-64 up to 2^64, of either sign: all are finite, and none is zero.
     Narrow,
-    /// None that float32 has.
+    /// None that float32 has: none is infinite or zero.
     Wide,
 }
 
@@ -290,14 +291,14 @@ unsafe fn scan_of_kind<V: Vector, const KIND: u8>(row: &[f64]) -> Option<(f64, f
     unsafe {
         let (zero, none) = (V::Double::splat(0.0), V::Double::splat(f64::NEG_INFINITY));
         let (mut max, mut second, mut poison, mut bits) = (none, none, zero, V::Double::no_counts());
-        // Turns `-0.0` into `0.0`; hidden, as in `LaneScan`.
-        let one = V::Double::splat(std::hint::black_box(1.0));
         for i in 0..whole {
             let z = V::Double::load(row.as_ptr().add(i * lanes));
-            poison = z.mul_add(zero, poison);
+            if KIND != Kind::Narrow as u8 {
+                poison = z.mul_add(zero, poison);
+            }
             second = second.larger(max.smaller(z));
             max = max.larger(z);
-            bits = z.mul_add(one, zero).add_pattern::<KIND>(bits);
+            bits = z.add_pattern::<KIND>(bits);
         }
         let rest = row.len() - whole * lanes;
         if rest > 0 {
@@ -306,12 +307,12 @@ unsafe fn scan_of_kind<V: Vector, const KIND: u8>(row: &[f64]) -> Option<(f64, f
             second = second.larger(max.smaller(z));
             max = max.larger(z);
             // Zeros in the other lanes.
-            bits = z.keep(rest).mul_add(one, zero).add_pattern::<{ Kind::Mixed as u8 }>(bits);
+            bits = z.keep(rest).add_pattern::<{ Kind::Mixed as u8 }>(bits);
         }
         max.store(tops.as_mut_ptr());
         second.store(runners_up.as_mut_ptr());
         poison.store(poisons.as_mut_ptr());
-        patterns = V::Double::patterns(bits)?;
+        patterns = V::Double::patterns::<KIND>(bits, whole)?;
     }
     let (mut max, mut second) = (tops[0], runners_up[0]);
     for i in 1..lanes {

@@ -91,6 +91,15 @@ fn wide_logit() -> impl Strategy<Value = f64> {
     ]
 }
 
+/// Values of either kind and of none, and at the bounds of kinds.
+fn odd_value() -> impl Strategy<Value = f64> {
+    let (tiny, huge) = ((-64.0_f64).exp2(), 64.0_f64.exp2());
+    let bounds =
+        [0.1, 0.0, 0.5, tiny, tiny / 2.0, huge / 2.0, huge, f64::from(f32::MAX), 1e300, 1e-40, 1e-310];
+    (prop::sample::select(bounds.to_vec()), any::<bool>())
+        .prop_map(|(z, is_negative)| if is_negative { -z } else { z })
+}
+
 proptest! {
     #[test]
     fn vectors_of_float64_equal_the_plain_form(
@@ -118,7 +127,7 @@ proptest! {
     fn kinds_of_float64_are_scanned_alike(
         row in prop::collection::vec(-40.0_f32..40.0, 8..100),
         is_narrow in any::<bool>(),
-        odd in prop::option::of((0_usize..100, prop_oneof![Just(0.1), Just(0.5), Just(1e300), Just(1e-310), Just(0.0)])),
+        odd in prop::option::of((0_usize..100, odd_value())),
     ) {
         let factor = if is_narrow { 1.0 } else { 1.0 + f64::EPSILON };
         let mut row: Vec<f64> = row.iter().map(|&z| f64::from(z) * factor).collect();
@@ -135,7 +144,14 @@ proptest! {
     }
 
     #[test]
-    fn what_is_no_logit_is_seen_in_float64(mut row in prop::collection::vec(wide_logit(), 1..40), at in 0_usize..40) {
+    fn what_is_no_logit_is_seen_in_float64(
+        mut row in prop_oneof![
+            prop::collection::vec(wide_logit(), 1..40),
+            prop::collection::vec((1.0_f32..40.0).prop_map(f64::from), 1..40),
+            prop::collection::vec(1.0_f64..40.0, 1..40),
+        ],
+        at in 0_usize..40,
+    ) {
         let k = row.len();
         for bad in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
             row[at % k] = bad;
@@ -240,6 +256,11 @@ proptest! {
                     // An impossible label may tie with what fills the last vector.
                     if logit[i] > f32::NEG_INFINITY {
                         assert_eq!(left >> i & 1 == 1, ties || alone.rank - 1 > FEW_BEFORE);
+                        let mut plainly = [0.0; FEW_BEFORE];
+                        let found = place::place_few(row, label[i], &mut plainly);
+                        let expected = (left >> i & 1 == 0).then(|| (ranks[i] - 1, nexts[i]));
+                        assert_eq!(found, expected);
+                        assert!(found.is_none() || plainly == few[i]);
                     }
                     if left >> i & 1 == 0 {
                         assert_eq!((ranks[i], nexts[i]), (alone.rank, alone.next));
