@@ -265,8 +265,8 @@ unsafe fn sum_shallow<V: Vector>(block: &[f32], shift: f32, scale: f32) -> i128 
     }
 }
 
-/// Terms of which a 32-bit lane holds so many, each at most [`COARSE`], with one to spare.
-pub(super) const COARSE_RUN: usize = 6;
+/// Terms of which a 32-bit lane holds so many, each at most [`COARSE`], or a rounding above it.
+pub(super) const COARSE_RUN: usize = 7;
 
 /// `sum_coarse_body`.
 ///
@@ -350,13 +350,19 @@ const SAMPLED: usize = 3;
 #[inline(always)]
 unsafe fn is_shallow<V: Vector>(first: *const f32, shift: V, bottom: V) -> bool {
     let mut deep = 0;
-    for i in 0..COARSE_RUN {
-        // SAFETY: a run is readable, as the caller vouches.
-        let d = unsafe { depth(V::load(first.add(i * V::LANES)), shift, bottom) };
-        // SAFETY: as above.
-        deep += u32::from(unsafe { V::bits(bottom.greater(d)) } != 0);
+    // Of most rows the first two vectors tell.
+    for part in [0..2, 2..COARSE_RUN] {
+        for i in part {
+            // SAFETY: a run is readable, as the caller vouches.
+            let d = unsafe { depth(V::load(first.add(i * V::LANES)), shift, bottom) };
+            // SAFETY: as above.
+            deep += u32::from(unsafe { V::bits(bottom.greater(d)) } != 0);
+        }
+        if deep > 1 {
+            return false;
+        }
     }
-    deep <= 1
+    true
 }
 
 /// The sums of a few logits in coarse quanta, relative to each of two shifts.
