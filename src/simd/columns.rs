@@ -5,7 +5,7 @@
 #![allow(unsafe_code, reason = "vector loads and instructions of detected features")]
 
 use super::scan::LaneScan;
-use super::vector::{COARSE_RUN, Vector, depth, exp2, sum_coarse_fetching, sum_coarse_terms};
+use super::vector::{COARSE_RUN, Vector, depth, exp2, exp2_to_round, hidden_one, sum_coarse_fetching, sum_coarse_terms};
 use super::{fetch, fetch_far};
 use crate::ahead::ColumnsAhead;
 #[cfg(any(feature = "python", test))]
@@ -406,6 +406,7 @@ struct LaneDepths<V> {
     shift: V,
     scale: V,
     bottom: V,
+    one: V,
 }
 
 impl<V: Vector> LaneDepths<V> {
@@ -421,6 +422,7 @@ impl<V: Vector> LaneDepths<V> {
                 shift: V::load(shift.as_ptr().add(lane)).add(V::splat(0.0)),
                 scale: V::load(scale.as_ptr().add(lane)),
                 bottom: V::load(bottom.as_ptr()),
+                one: hidden_one::<V>(),
             }
         }
     }
@@ -429,7 +431,7 @@ impl<V: Vector> LaneDepths<V> {
     #[inline(always)]
     unsafe fn term(&self, z: V, shift: V) -> V {
         // SAFETY: as in `read`.
-        unsafe { exp2(depth(z, shift, self.bottom), self.scale, COARSE) }
+        unsafe { exp2_to_round(depth(z, shift, self.bottom), self.scale, COARSE, self.one) }
     }
 
     /// The coarse quanta of the labels themselves, relative to the shifts.

@@ -1,7 +1,7 @@
 //! The first pass over float32 rows, along a row and across rows: the fast twin of [`crate::row::Scan`].
 #![allow(unsafe_code, reason = "vector loads and instructions of detected features")]
 
-use super::vector::Vector;
+use super::vector::{Vector, hidden_one};
 use crate::sum::LANES;
 
 /// [`crate::row::Scan`] of what the lanes of a vector took.
@@ -19,8 +19,8 @@ impl<V: Vector> LaneScan<V> {
         // SAFETY: the caller vouches for the instruction set.
         unsafe {
             let none = V::splat(f32::NEG_INFINITY);
-            // Hidden, or the multiply-add below would turn into an addition, which competes with comparisons.
-            let one = V::splat(std::hint::black_box(1.0));
+            // Additions compete with comparisons.
+            let one = hidden_one::<V>();
             Self { max: none, second: none, poison: [V::splat(0.0); 2], bits: V::no_counts(), one }
         }
     }
