@@ -18,7 +18,7 @@ use crate::unit_sums::{RUN, UnitSums, unit_sums};
 
 /// Which row is fetched from memory while one is read: near enough to be there still, far enough to be there already.
 const ROWS_AHEAD: usize = 4;
-/// Of longer rows, in bytes, so many do not fit the second cache.
+/// Of longer rows, in bytes, so many do not fit the second cache, and the next one does not fit the nearest.
 const LONGEST_AHEAD: usize = 1 << 15;
 
 /// [`Scan`] of each row, and where they are wanted its sums behind entropy.
@@ -88,12 +88,13 @@ impl<F: Float> Group<'_, F> {
                 // A row behind, so that nothing waits for the end of a scan; its rows are in the nearest cache, and the
                 // next one is on its way there.
                 if with_entropy && i > 0 {
-                    let later = if is_long { &[] } else { self.row_ahead(i + ROWS_AHEAD) };
+                    let next = self.row_ahead(i + 1);
+                    let ahead = if is_long { [&[], next] } else { [next, self.row_ahead(i + ROWS_AHEAD)] };
                     let ahead = match self.columns_ahead {
                         Some(columns) => {
                             Ahead::Columns(columns.while_scanned(i - 1, self.count, self.is_summed))
                         }
-                        None => Ahead::Rows([self.row_ahead(i + 1), later]),
+                        None => Ahead::Rows(ahead),
                     };
                     let sums = unit_sums(self.rows[i - 1], scans.second[i - 1], ahead);
                     (scans.exponentials[i - 1], scans.weighted[i - 1]) = sums;
