@@ -27,7 +27,9 @@ pub(crate) struct Candidates<'a> {
     /// The candidates' indices, those that share their sums side by side.
     pub(crate) order: Vec<usize>,
     pub(crate) entropy: bool,
+    /// Whether any is a limit, and any of those asks for the mean of the logits.
     census: bool,
+    mean: bool,
 }
 
 impl<'a> Candidates<'a> {
@@ -44,7 +46,16 @@ impl<'a> Candidates<'a> {
             order,
             entropy: list.iter().any(|c| c.reweight.needs_entropy()),
             census: list.iter().any(Scoring::is_limit),
+            mean: list.iter().any(|c| c.score == Score::Thr && c.temperature == f64::INFINITY),
         }
+    }
+}
+
+impl Candidates<'_> {
+    /// What the limits among them need of a row, if there are any.
+    #[inline(always)]
+    fn census<F: Float>(&self, row: &[F], scan: &Scan<F>) -> Option<Census> {
+        if self.census { Some(Census::of(row, scan, self.mean)) } else { None }
     }
 }
 
@@ -105,16 +116,21 @@ fn label_scores_of_group<F: Float>(
     randomness.score_uniforms(first, group.count, &scans.words(), &mut u)?;
     let mut shared: Option<SumsKey> = None;
     let grain = Grain::of(n_labels);
+    let mut censuses: [Option<Census>; GROUP] = [None; GROUP];
+    if candidates.census {
+        for i in 0..group.count {
+            censuses[i] = candidates.census(group.rows[i], &scans.scan(i));
+        }
+    }
     for &c in &candidates.order {
         let candidate = &candidates.list[c];
         let Scoring { score: name, reweight, temperature } = *candidate;
         let weight = reweight.weights(&entropies);
         let scores = if candidate.is_limit() {
             let mut scores = [0.0; GROUP];
-            for i in 0..group.count {
-                let scan = scans.scan(i);
-                let view =
-                    Census::of(group.rows[i], &scan).view(&scan, places.logit[i], places.rank[i], weight[i]);
+            for (i, census) in censuses.iter().enumerate() {
+                let Some(census) = census else { continue };
+                let view = census.view(&scans.scan(i), places.logit[i], places.rank[i], weight[i]);
                 scores[i] = limit_score(name, &view, u[i], temperature, scale);
             }
             scores
@@ -177,7 +193,7 @@ impl<'a, F: Float> View<'a, F> {
             scan,
             u: randomness.score_uniform(index, scan.words())?,
             entropy: if candidates.entropy { entropy(row, &scan) } else { 0.0 },
-            census: candidates.census.then(|| Census::of(row, &scan)),
+            census: candidates.census(row, &scan),
         })
     }
 
@@ -348,13 +364,7 @@ impl<F: Float> Views<F> {
     #[inline(always)]
     pub(crate) fn view<'a>(&self, i: usize, row: &'a [F], candidates: &Candidates<'_>) -> View<'a, F> {
         let scan = self.scans.scan(i);
-        View {
-            row,
-            scan,
-            u: self.u[i],
-            entropy: self.entropies[i],
-            census: candidates.census.then(|| Census::of(row, &scan)),
-        }
+        View { row, scan, u: self.u[i], entropy: self.entropies[i], census: candidates.census(row, &scan) }
     }
 }
 

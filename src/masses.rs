@@ -13,7 +13,10 @@ use crate::place::{FEW_BEFORE, Place};
 use crate::row::Scan;
 use crate::rows::GROUP;
 use crate::score::{LimitView, Masses};
-use crate::sum::{Depths, Grain, quanta, split_higher, split_lower, sum_terms, sums_of_few};
+use crate::sum::{
+    Depths, Grain, Groups, LANES, is_before, quanta, split_higher, split_lower, sum_terms, sums_of_few,
+};
+use crate::unit_sums::in_halves;
 
 /// beta in the forms that the sums need.
 #[derive(Clone, Copy, Debug)]
@@ -221,16 +224,16 @@ pub(crate) struct Census {
 }
 
 impl Census {
-    /// Two passes, in the order of the labels.
+    /// Labels are counted; the mean, which one limit alone needs, is taken if it is asked for.
     #[inline(always)]
-    pub(crate) fn of<F: Float>(row: &[F], scan: &Scan<F>) -> Self {
-        let n_top = row.iter().filter(|z| **z == scan.max).count();
-        let n_possible = row.iter().filter(|z| **z > F::NEG_INFINITY).count();
-        // Relative to the maximum, so that large logits of one sign cost no precision; in halves and
-        // divided before they are added, so that no difference of finite logits overflows.
-        let share = 1.0 / n_possible as f64;
-        let terms = row.iter().filter(|z| **z > F::NEG_INFINITY).map(|z| half_distance(scan.max, *z) * share);
-        Self { n_top, n_possible, half_depth: terms.sum() }
+    pub(crate) fn of<F: Float>(row: &[F], scan: &Scan<F>, with_mean: bool) -> Self {
+        let n_top = if scan.second < scan.max { 1 } else { count::<true, F>(row, scan.max) };
+        let n_possible = count::<false, F>(row, F::NEG_INFINITY);
+        Self {
+            n_top,
+            n_possible,
+            half_depth: if with_mean { half_depth(row, scan.max, n_possible) } else { 0.0 },
+        }
     }
 
     /// The view of one label.
@@ -248,6 +251,40 @@ impl Census {
             mean_lead: 2.0 * (half_distance(scan.max, logit) - self.half_depth),
         }
     }
+}
+
+/// Labels with logits of at least `y` (`EQUAL`), or above it.
+#[inline(always)]
+fn count<const EQUAL: bool, F: Float>(row: &[F], y: F) -> usize {
+    let (groups, rest) = row.as_chunks::<LANES>();
+    let mut counts = [0_u32; LANES];
+    for group in groups {
+        for lane in 0..LANES {
+            counts[lane] += u32::from(is_before::<EQUAL, F>(group[lane], y));
+        }
+    }
+    for (lane, &z) in rest.iter().enumerate() {
+        counts[lane] += u32::from(is_before::<EQUAL, F>(z, y));
+    }
+    counts.iter().map(|&lane| lane as usize).sum()
+}
+
+/// Half of what the mean of the possible logits is below the largest: relative to that, so that large logits of one sign
+/// cost no precision; in halves and divided before they are added, so that no difference of finite logits overflows.
+/// Label `i` is added in lane `i % 16`.
+#[inline(always)]
+fn half_depth<F: Float>(row: &[F], max: F, n_possible: usize) -> f64 {
+    let share = 1.0 / n_possible as f64;
+    let mut sums = [0.0; LANES];
+    let groups = Groups::of(row);
+    for g in 0..groups.count {
+        let group = groups.get(g);
+        for lane in 0..LANES {
+            let part = half_distance(max, group[lane]) * share;
+            sums[lane] += if group[lane] > F::NEG_INFINITY { part } else { 0.0 };
+        }
+    }
+    in_halves(sums)
 }
 
 #[inline(always)]

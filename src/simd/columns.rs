@@ -5,7 +5,9 @@
 #![allow(unsafe_code, reason = "vector loads and instructions of detected features")]
 
 use super::scan::LaneScan;
-use super::vector::{COARSE_RUN, Vector, depth, exp2, exp2_to_round, hidden_one, sum_coarse_fetching, sum_coarse_terms};
+use super::vector::{
+    COARSE_RUN, Vector, depth, exp2, exp2_to_round, hidden_one, sum_coarse_fetching, sum_coarse_terms,
+};
 use super::{fetch, fetch_far};
 use crate::ahead::ColumnsAhead;
 #[cfg(any(feature = "python", test))]
