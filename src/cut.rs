@@ -12,7 +12,8 @@
 use crate::elementary::exp;
 use crate::float::Float;
 use crate::judge::{Judge, Verdict, linear_bounds};
-use crate::kernel::View;
+use crate::kernel::{View, is_of_others};
+use crate::masses::masses_of_other;
 use crate::nucleus::FEW_LABELS;
 use crate::ranked_masses::RankedMasses;
 use crate::row::Scan;
@@ -95,17 +96,24 @@ impl<'a> Cut<'a> {
         }
         let scale = masses.sharpness.scale;
         let is_blurred = scale == F::MAX && !self.scoring.is_limit() && is_blurred(view);
+        // Log-odds of labels that are not the top one fall with rank by no more than a rounding of an exponential.
+        let ends_above = match self.scoring.score {
+            Score::Thr => self.hi + 0.01 * F::MARGIN * (1.0 + self.hi.abs()),
+            _ => f64::INFINITY,
+        };
         let mut judge = Judge::new(self, view, masses);
         while let Some((label, logit)) = top.get(i) {
             match if is_blurred { Verdict::Edge } else { judge.next(label, logit, i) } {
                 Verdict::In => each(label, Standing::Within),
                 Verdict::Out => return,
                 Verdict::Edge => {
-                    let score = scored(view, label as usize, self.scoring);
+                    let score = scored(view, label as usize, logit, i + 1, self.scoring, judge.masses);
                     if score <= self.lo {
                         each(label, Standing::Within);
                     } else if score <= self.hi {
                         each(label, Standing::Between(score));
+                    } else if score > ends_above && i > 0 && !is_blurred {
+                        return;
                     }
                 }
             }
@@ -152,14 +160,29 @@ fn is_blurred<F: Float>(view: &View<'_, F>) -> bool {
 }
 
 instances! {
-    /// The definition, for the few labels at the edge. Not inlined: see [`crate::judge`].
+    /// The definition, for the labels at the edge, whose ranks are known. Not inlined: see [`crate::judge`].
+    ///
+    /// A score that is made of all labels but one takes their sum from that of all, once for a row. Where beta is small, all
+    /// labels of a row may be at the edge: summed for each, they would take the square of their number.
     #[inline(never)]
-    fn scored<F: Float>(view: &View<'_, F>, label: usize, scoring: &Scoring) -> f64 = scored_body::<F>;
+    fn scored<F: Float>(view: &View<'_, F>, label: usize, logit: F, rank: usize, scoring: &Scoring, masses: &mut RankedMasses<F>) -> f64 = scored_body::<F>;
 }
 
 #[inline(always)]
-fn scored_body<F: Float>(view: &View<'_, F>, label: usize, scoring: &Scoring) -> f64 {
-    view.label_score(label, scoring, Scale::Ranked)
+fn scored_body<F: Float>(
+    view: &View<'_, F>,
+    label: usize,
+    logit: F,
+    rank: usize,
+    scoring: &Scoring,
+    masses: &mut RankedMasses<F>,
+) -> f64 {
+    if scoring.is_limit() || rank == 1 || !is_of_others(scoring.score) {
+        return view.label_score(label, scoring, Scale::Ranked);
+    }
+    let all = masses.sum_of_all(view);
+    let others = masses_of_other(view.row.len(), all, logit, rank, view.scan.max, &masses.sharpness);
+    view.score(scoring.score, Scale::Ranked, others, rank)
 }
 
 #[cfg(test)]
@@ -198,6 +221,22 @@ pub(crate) mod tests {
                 for pick in (0..5).step_by(THRESHOLDS) {
                     check(&narrow, &scoring, 0.25, pick);
                     check(&wide, &scoring, 0.25, pick);
+                }
+            }
+        }
+    }
+
+    /// Where beta is small, scores of all labels are within the margin of a threshold.
+    #[test]
+    fn labels_that_beta_hardly_tells_apart() {
+        let row: Vec<f32> = (0..90_u16).map(|i| f32::from(i * 37 % 90) / 7.0 - f32::from(i % 3)).collect();
+        let wide: Vec<f64> = row.iter().map(|&z| f64::from(z) * 1.000_000_1).collect();
+        for exponent in (8..26).step_by(6 * OTHERS) {
+            for score in [Score::Thr, Score::Rank, Score::Mixed { weight: 0.01 }] {
+                let scoring = Scoring::new(score, Reweight::NONE, f64::from(exponent).exp2()).unwrap();
+                for pick in (0..90).step_by(7 * THRESHOLDS) {
+                    check(&row, &scoring, 0.5, pick);
+                    check(&wide, &scoring, 0.5, pick);
                 }
             }
         }

@@ -94,7 +94,7 @@ fn log_rank_body(rank: usize) -> f64 {
 pub(crate) struct Judge<'a, 'b, F> {
     cut: &'a Cut<'a>,
     view: &'a View<'b, F>,
-    masses: &'a mut RankedMasses<F>,
+    pub(crate) masses: &'a mut RankedMasses<F>,
     /// Distances from the maximum within which a label is in, and beyond which it is out; computed when
     /// masses do not decide.
     distances: Option<(f64, f64)>,

@@ -71,6 +71,11 @@ fn sums_of(score: Score) -> Sums {
     }
 }
 
+/// Whether a score of a label that is not the top one is made of the sum of all labels, less its own term.
+pub(crate) fn is_of_others(score: Score) -> bool {
+    sums_of(score) == Sums::Others
+}
+
 /// Candidates with equal keys have equal sums, and of these [want](Wants) the same.
 type SumsKey = (u64, u64, u64, bool, Sums);
 

@@ -138,6 +138,20 @@ pub(crate) fn label_masses<F: Float>(
     masses::<F>(max, y, place.rank, above, below, shift, sharpness)
 }
 
+/// [`label_masses`] of a label that is not the top one, for [`Sums::Others`], from the sum over all labels of the row.
+#[inline(always)]
+pub(crate) fn masses_of_other<F: Float>(
+    n_labels: usize,
+    all: i128,
+    y: F,
+    rank: usize,
+    max: F,
+    sharpness: &Sharpness<F>,
+) -> Masses {
+    let own = quanta(y, max, sharpness.scale, Grain::of(n_labels));
+    masses::<F>(max, y, rank, all - own, 0, max, sharpness)
+}
+
 /// Sums over the labels before a label, relative to the maximum, and after it, in one pass over both.
 #[inline(always)]
 pub(crate) fn split_sums<F: Float>(

@@ -23,6 +23,8 @@ pub(crate) struct RankedMasses<F> {
     pub(crate) z: f64,
     log_z: Option<f64>,
     total: i128,
+    /// The same in the grain of the row's scores, once it was asked for.
+    sum_of_all: Option<i128>,
     seen: i128,
     /// The terms by label, where labels are few.
     few: Vec<F>,
@@ -49,6 +51,7 @@ impl<F: Float> Default for RankedMasses<F> {
             z: 1.0,
             log_z: None,
             total: 0,
+            sum_of_all: None,
             seen: 0,
             few: Vec::new(),
             known: Vec::new(),
@@ -88,7 +91,7 @@ impl<F: Float> RankedMasses<F> {
     #[inline(always)]
     fn begin(&mut self, view: &View<'_, F>, sharpness: Sharpness<F>) {
         self.sharpness = sharpness;
-        (self.seen, self.skipped, self.log_z) = (0, 0, None);
+        (self.seen, self.skipped, self.log_z, self.sum_of_all) = (0, 0, None, None);
         self.few.clear();
         self.known.clear();
         let max = view.scan.max;
@@ -126,6 +129,21 @@ impl<F: Float> RankedMasses<F> {
     /// The exact total.
     pub(crate) fn total(&self) -> i128 {
         self.total
+    }
+
+    /// The sum over all labels, relative to the maximum, that scores are made of.
+    #[inline(always)]
+    pub(crate) fn sum_of_all(&mut self, view: &View<'_, F>) -> i128 {
+        if let Some(known) = self.sum_of_all {
+            return known;
+        }
+        let grain = Grain::of(view.row.len());
+        let sum = match grain {
+            Grain::Fine => self.total,
+            Grain::Coarse => sum_terms(view.row, view.scan.max, self.sharpness.scale, grain),
+        };
+        self.sum_of_all = Some(sum);
+        sum
     }
 
     /// The exact sum of the labels that were asked for or passed over.
