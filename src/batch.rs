@@ -8,13 +8,14 @@ use crate::error::Error;
 use crate::float::Float;
 use crate::group::Group;
 use crate::group_scans::Scans;
-use crate::kernel::{Candidates, GroupRequest, LabelWorkspace, View, Workspace, group_label_scores};
+use crate::kernel::{Candidates, GroupRequest, View, Workspace, group_label_scores};
 use crate::place::place;
 use crate::pvalue::{p_value, smoothed_p_value};
 use crate::row::{Scan, gini, margin};
 use crate::rows::{GROUP, RowBuffer, Rows};
 use crate::scoring::{Reweight, Scale, Score, Scoring};
 use crate::simd::instances;
+use crate::spare::Space;
 use crate::threads::{Plan, Size, fill};
 use crate::uniform::Randomness;
 
@@ -264,8 +265,9 @@ fn label_scores_rows<F: Float, R: Rows<F>>(
 ) -> Result<(), Error> {
     let LabelRequest { labels, candidates, scale, randomness } = request;
     let start = range.start;
-    let (mut scratch, mut columns) = (RowBuffer::fetching(), Vec::new());
-    let mut workspace = LabelWorkspace::default();
+    let mut scratch = RowBuffer::fetching();
+    let mut space = Space::<F>::taken();
+    let Space { columns, labels: workspace, .. } = &mut *space;
     for (first, count) in groups(rows, range) {
         let mut label = [0; GROUP];
         check_labels(rows, first, &labels[first..first + count], &mut label)?;
@@ -273,11 +275,12 @@ fn label_scores_rows<F: Float, R: Rows<F>>(
         let mut lent: [&[F]; GROUP] = [&[]; GROUP];
         rows.group(first, count, &mut scratch, &mut lent)?;
         let mut group =
-            Group::new(&lent, count, ahead, &mut columns).fetching(rows.columns_ahead(first)).then_summed();
+            Group::new(&lent, count, ahead, columns).fetching(rows.columns_ahead(first)).then_summed();
         group.scan(candidates.entropy, |i| rows.position(first + i), &mut workspace.scans)?;
         let request = GroupRequest { first, label: &label, candidates, scale: *scale, randomness };
-        group_label_scores(&group, &request, &mut workspace, out, first - start)?;
+        group_label_scores(&group, &request, workspace, out, first - start)?;
     }
+    space.keep(rows.n_labels());
     Ok(())
 }
 

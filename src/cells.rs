@@ -84,7 +84,7 @@ impl Partition {
             }
             used.push(indices);
         }
-        let order = Candidates::new(&scorings).order;
+        let order = Candidates::new(&scorings).order.into_owned();
         Ok(Self { cell_of, most_ranks, scorings, order, used, members })
     }
 
@@ -268,7 +268,7 @@ fn sets_rows<F: Float, R: Rows<F>>(
     range: Range<usize>,
     sets: &mut SetBlock<'_>,
 ) -> Result<(), Error> {
-    let candidates = Candidates::ordered(&partition.scorings, partition.order.clone());
+    let candidates = partition.candidates();
     let mut vote = CellVote::default();
     let mut scratch = RowBuffer::default();
     for (first, count) in groups(rows, range) {
@@ -309,14 +309,9 @@ pub(crate) fn predict_cell_row<F: Float>(
 }
 
 impl Partition {
-    /// What rows are viewed for; the order comes back through `Candidates::order`.
-    pub(crate) fn candidates(&self, order: Vec<usize>) -> Candidates<'_> {
-        Candidates::ordered(&self.scorings, order)
-    }
-
-    /// The order in which scorings share their sums.
-    pub(crate) fn order(&self) -> &[usize] {
-        &self.order
+    /// What rows are viewed for.
+    pub(crate) fn candidates(&self) -> Candidates<'_> {
+        Candidates::ordered(&self.scorings, &self.order)
     }
 }
 
@@ -364,7 +359,7 @@ fn p_values_rows<F: Float, R: Rows<F>>(
     out: &mut [f64],
 ) -> Result<(), Error> {
     let (k, start) = (rows.n_labels(), range.start);
-    let candidates = Candidates::ordered(&partition.scorings, partition.order.clone());
+    let candidates = partition.candidates();
     let mut vote = CellVote::default();
     let mut scratch = RowBuffer::default();
     for (first, count) in groups(rows, range) {

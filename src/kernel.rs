@@ -3,6 +3,8 @@
 //! A row is scanned once and its entropy taken once, whatever the number of candidates; candidates that
 //! differ in the score alone share their sums.
 
+use std::borrow::Cow;
+
 use crate::elementary::exp;
 use crate::error::Error;
 use crate::float::Float;
@@ -25,7 +27,7 @@ use crate::uniform::Randomness;
 pub(crate) struct Candidates<'a> {
     list: &'a [Scoring],
     /// The candidates' indices, those that share their sums side by side.
-    pub(crate) order: Vec<usize>,
+    pub(crate) order: Cow<'a, [usize]>,
     pub(crate) entropy: bool,
     /// Whether any is a limit, and any of those asks for the mean of the logits.
     census: bool,
@@ -34,16 +36,19 @@ pub(crate) struct Candidates<'a> {
 
 impl<'a> Candidates<'a> {
     pub(crate) fn new(list: &'a [Scoring]) -> Self {
+        if let [_] = list {
+            return Self::ordered(list, &[0]);
+        }
         let mut order: Vec<usize> = (0..list.len()).collect();
         order.sort_by_key(|&c| sums_key(&list[c]));
-        Self::ordered(list, order)
+        Self { order: Cow::Owned(order), ..Self::ordered(list, &[]) }
     }
 
     /// The same in an order that is known, so that nothing is allocated.
-    pub(crate) fn ordered(list: &'a [Scoring], order: Vec<usize>) -> Self {
+    pub(crate) fn ordered(list: &'a [Scoring], order: &'a [usize]) -> Self {
         Self {
             list,
-            order,
+            order: Cow::Borrowed(order),
             entropy: list.iter().any(|c| c.reweight.needs_entropy()),
             census: list.iter().any(Scoring::is_limit),
             mean: list.iter().any(|c| c.score == Score::Thr && c.temperature == f64::INFINITY),
@@ -113,7 +118,7 @@ fn label_scores_of_group<F: Float>(
 ) -> Result<(), Error> {
     let GroupRequest { first, label, candidates, scale, randomness } = *request;
     let n_labels = group.rows[0].len();
-    let LabelWorkspace { scans, places, masses } = workspace;
+    let LabelWorkspace { scans, places, masses, censuses } = workspace;
     places.read(group.rows, label);
     let entropies = if candidates.entropy { scans.entropies() } else { [0.0; GROUP] };
     group.places(scans, places);
@@ -121,21 +126,19 @@ fn label_scores_of_group<F: Float>(
     randomness.score_uniforms(first, group.count, &scans.words(), &mut u)?;
     let mut shared: Option<SumsKey> = None;
     let grain = Grain::of(n_labels);
-    let mut censuses: [Option<Census>; GROUP] = [None; GROUP];
     if candidates.census {
         for i in 0..group.count {
-            censuses[i] = candidates.census(group.rows[i], &scans.scan(i));
+            censuses[i] = Census::of(group.rows[i], &scans.scan(i), candidates.mean);
         }
     }
-    for &c in &candidates.order {
+    for &c in &*candidates.order {
         let candidate = &candidates.list[c];
         let Scoring { score: name, reweight, temperature } = *candidate;
         let weight = reweight.weights(&entropies);
         let scores = if candidate.is_limit() {
             let mut scores = [0.0; GROUP];
-            for (i, census) in censuses.iter().enumerate() {
-                let Some(census) = census else { continue };
-                let view = census.view(&scans.scan(i), places.logit[i], places.rank[i], weight[i]);
+            for i in 0..group.count {
+                let view = censuses[i].view(&scans.scan(i), places.logit[i], places.rank[i], weight[i]);
                 scores[i] = limit_score(name, &view, u[i], temperature, scale);
             }
             scores
@@ -165,11 +168,18 @@ pub(crate) struct LabelWorkspace<F> {
     pub(crate) scans: Scans<F>,
     places: Places<F>,
     masses: MassLanes<GROUP>,
+    /// Only there for limits in temperature.
+    censuses: [Census; GROUP],
 }
 
 impl<F: Float> Default for LabelWorkspace<F> {
     fn default() -> Self {
-        Self { scans: Scans::EMPTY, places: Places::default(), masses: MassLanes::EMPTY }
+        Self {
+            scans: Scans::EMPTY,
+            places: Places::default(),
+            masses: MassLanes::EMPTY,
+            censuses: [Census::default(); GROUP],
+        }
     }
 }
 

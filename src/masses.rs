@@ -229,7 +229,7 @@ pub(crate) fn masses<F: Float>(
 }
 
 /// Counts and means that the closed limits need and no other score does.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Census {
     n_top: usize,
     n_possible: usize,

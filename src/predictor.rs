@@ -87,7 +87,7 @@ impl Detail {
         cell: &Cell,
     ) -> Self {
         let scorings: Vec<Scoring> = cell.candidates.iter().map(|c| c.scoring).collect();
-        let order = Candidates::new(&scorings).order;
+        let order = Candidates::new(&scorings).order.into_owned();
         Self { n_calibration, rank, reweights, scorings, order }
     }
 }
@@ -119,7 +119,6 @@ impl Default for Options<'_> {
 pub struct Scratch<F: Float = f32> {
     vote: Vote<F>,
     cell_vote: CellVote<F>,
-    order: Vec<usize>,
     labels: Vec<u32>,
     row: Vec<F>,
     /// The candidates and labels that there is room for.
@@ -133,7 +132,6 @@ impl<F: Float> Scratch<F> {
         Self {
             vote: Vote::default(),
             cell_vote: CellVote::default(),
-            order: Vec::new(),
             labels: Vec::new(),
             row: Vec::new(),
             room: (0, 0),
@@ -151,14 +149,10 @@ impl<F: Float> Scratch<F> {
             self.row.reserve(if predictor.probabilities { room.1 } else { 0 });
             self.room = room;
         }
-        self.order.clear();
-        self.order.reserve(room.0);
         if let Some(partition) = predictor.partition() {
             self.cell_vote.reserve(&predictor.cells, partition);
-            self.order.extend_from_slice(partition.order());
         } else {
             self.vote.fit(predictor.cells[cell].candidates.len());
-            self.order.extend_from_slice(&predictor.details[cell].order);
         }
         self.labels.clear();
     }
@@ -362,7 +356,7 @@ fn predict_one_body<F: Float>(
     randomness: &Randomness<'_>,
     scratch: &mut Scratch<F>,
 ) -> Result<(), Error> {
-    let Scratch { vote, cell_vote, order, labels, row: own, .. } = scratch;
+    let Scratch { vote, cell_vote, labels, row: own, .. } = scratch;
     let row = if predictor.probabilities {
         own.clear();
         own.extend_from_slice(row);
@@ -371,15 +365,12 @@ fn predict_one_body<F: Float>(
     } else {
         row
     };
-    let known = std::mem::take(order);
-    let partition = predictor.partition();
+    let (partition, details) = (predictor.partition(), &predictor.details[cell]);
     let candidates = match partition {
-        Some(partition) => partition.candidates(known),
-        None => Candidates::ordered(&predictor.details[cell].scorings, known),
+        Some(partition) => partition.candidates(),
+        None => Candidates::ordered(&details.scorings, &details.order),
     };
-    let view = View::of(row, 0, 0, &candidates, randomness);
-    *order = candidates.order;
-    let view = view?;
+    let view = View::of(row, 0, 0, &candidates, randomness)?;
     if let Some(partition) = partition {
         predict_cell_row(&view, &predictor.cells, partition, allow_empty, cell_vote, labels);
         return Ok(());
@@ -393,7 +384,7 @@ fn predict_one_body<F: Float>(
         cut.take(&view, masses, top);
         cut.walk(&view, masses, top, |label, _| labels.push(label));
     } else {
-        vote.row(&view, used, order, labels);
+        vote.row(&view, used, &candidates.order, labels);
     }
     if labels.is_empty() && !allow_empty {
         labels.extend(vote.top.get(0).map(|first| first.0));

@@ -9,13 +9,12 @@ use crate::float::Float;
 use crate::group::Group;
 use crate::kernel::{Candidates, Views};
 use crate::lane_cut::LaneCut;
-use crate::lane_order::LaneOrder;
 use crate::results::room;
 use crate::rows::{GROUP, RowBuffer, Rows};
 use crate::scoring::Scoring;
 use crate::simd::instances;
-use crate::spare::SetSpace;
-use crate::threads::{Plan, Size, map_parts};
+use crate::spare::Space;
+use crate::threads::{Plan, Size, map_only, map_parts};
 use crate::uniform::Randomness;
 
 /// Prediction sets as compressed rows.
@@ -73,16 +72,21 @@ impl Sets {
         work: impl Fn(Range<usize>, &mut SetBlock<'_>) -> Result<(), Error> + Sync,
     ) -> Result<Self, Error> {
         let mut offsets = room(n_rows.saturating_add(1), 1)?;
+        if let Some(range) = size.only_block() {
+            let labels = map_only(range, plan, &mut offsets[1..], |range, ends| {
+                let mut block = SetBlock::new(ends);
+                work(range, &mut block)?;
+                Ok(block.labels)
+            })?;
+            return Ok(Self { offsets, labels });
+        }
         let mut rest = &mut offsets[1..];
         let part = |range: &Range<usize>| rest.split_off_mut(..range.len()).unwrap_or_default();
-        let mut blocks = map_parts(part, size, plan, |range, ends| {
+        let blocks = map_parts(part, size, plan, |range, ends| {
             let mut block = SetBlock::new(ends);
             work(range, &mut block)?;
             Ok(block.labels)
         })?;
-        if let [labels] = blocks.as_mut_slice() {
-            return Ok(Self { offsets, labels: std::mem::take(labels) });
-        }
         let mut labels = room(blocks.iter().map(Vec::len).sum(), 1)?;
         let (mut rest, mut places) = (&mut offsets[1..], labels.as_mut_slice());
         let (mut before, mut blocks) = (0, blocks.into_iter());
@@ -163,22 +167,21 @@ fn sets_rows<F: Float, R: Rows<F>>(
     sets: &mut SetBlock<'_>,
 ) -> Result<(), Error> {
     let candidates = Candidates::new(std::slice::from_ref(cut.scoring));
-    let mut space = SetSpace::<F>::taken();
-    let SetSpace { top, masses } = &mut *space;
-    let mut order = LaneOrder::default();
-    let (mut scratch, mut columns) = (RowBuffer::fetching(), Vec::new());
+    let mut space = Space::<F>::taken();
+    let Space { columns, top, masses, order, .. } = &mut *space;
+    let mut scratch = RowBuffer::fetching();
     let mut views = Views::new(rows.n_labels());
     for (first, count) in groups(rows, range) {
         let ahead = rows.ahead(first + count);
         let mut lent: [&[F]; GROUP] = [&[]; GROUP];
         rows.group(first, count, &mut scratch, &mut lent)?;
-        let mut group = Group::new(&lent, count, ahead, &mut columns).fetching(rows.columns_ahead(first));
+        let mut group = Group::new(&lent, count, ahead, columns).fetching(rows.columns_ahead(first));
         views.read(&mut group, &candidates, randomness, first, |i| rows.position(first + i))?;
         let mut ends = None;
         if let (Some(lanes), Some(columns)) = (lanes, group.columns()) {
             let scale = views.sharpness(cut.scoring).scale;
             order.begin(columns.len());
-            let found = lanes.ends(&views.lanes(columns, &scale), &mut order);
+            let found = lanes.ends(&views.lanes(columns, &scale), order);
             if let (Some(sizes), true) = (found.sizes(count), allow_empty) {
                 order.add_sets(sizes, count, sets);
                 continue;

@@ -62,6 +62,13 @@ impl Size {
         Self { n_rows, n_labels, row_cost: n_labels.saturating_mul(passes).max(1) }
     }
 
+    /// All rows, where they are few enough for one block.
+    pub(crate) fn only_block(self) -> Option<Range<usize>> {
+        let mut blocks = self.blocks();
+        let first = blocks.next()?;
+        if blocks.next().is_none() { Some(first) } else { None }
+    }
+
     /// Consecutive blocks of rows; all but the last hold a whole number of groups.
     fn blocks(self) -> impl Iterator<Item = Range<usize>> {
         // Rows of few labels and many candidates are much work each: smaller blocks keep all threads busy.
@@ -74,6 +81,19 @@ impl Size {
         let rows = if self.n_rows / rows >= MANY_BLOCKS { (8 * rows).min(most).max(rows) } else { rows };
         (0..self.n_rows).step_by(rows).map(move |start| start..self.n_rows.min(start + rows))
     }
+}
+
+/// Calls `work` on all rows, which are one [block](Size::only_block): on this thread, and without allocating anything.
+pub(crate) fn map_only<T, R>(
+    range: Range<usize>,
+    plan: &Plan<'_>,
+    part: T,
+    work: impl FnOnce(Range<usize>, T) -> Result<R, Error>,
+) -> Result<R, Error> {
+    check_threads(plan)?;
+    let result = with_subnormals(|| work(range, part))?;
+    (plan.interrupt)()?;
+    Ok(result)
 }
 
 /// Calls `work` on consecutive blocks of rows and returns its results in order. Of several errors the
@@ -96,6 +116,11 @@ pub(crate) fn fill<T: Send>(
     work: impl Fn(Range<usize>, &mut [&mut [T]]) -> Result<(), Error> + Sync,
 ) -> Result<(), Error> {
     let plane = size.n_rows * width;
+    if out.len() == plane
+        && let Some(range) = size.only_block()
+    {
+        return map_only(range, plan, out, |range, out| work(range, &mut [out]));
+    }
     let mut rest: Vec<&mut [T]> = if plane == 0 { Vec::new() } else { out.chunks_exact_mut(plane).collect() };
     let parts = |range: &Range<usize>| -> Vec<&mut [T]> {
         let count = range.len() * width;
@@ -151,11 +176,13 @@ fn run<T: Send, R: Send>(
     Ok(results)
 }
 
+fn check_threads(plan: &Plan<'_>) -> Result<(), Error> {
+    if plan.n_threads == Some(0) { Err(Error::argument("n_threads", "at least 1", 0)) } else { Ok(()) }
+}
+
 /// The threads a call gets. Small ones do not even ask how many there are, which costs a file or two.
 fn threads_for(size: Size, plan: &Plan<'_>) -> Result<usize, Error> {
-    if plan.n_threads == Some(0) {
-        return Err(Error::argument("n_threads", "at least 1", 0));
-    }
+    check_threads(plan)?;
     if size.n_rows.saturating_mul(size.row_cost) < PARALLEL_FROM {
         return Ok(1);
     }

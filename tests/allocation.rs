@@ -10,7 +10,10 @@ use std::cell::Cell;
 
 use damage::Choices;
 use serde_json::Value;
-use tightset::{Float, Options, Predictor, Scratch, probe};
+use tightset::{
+    Float, Matrix, Options, Plan, Predictor, Randomness, Reweight, Scale, Score, Scoring, Scratch,
+    label_scores, predict_sets, probe,
+};
 
 /// The system's allocator, counting what the thread asks for.
 struct Counting;
@@ -137,6 +140,34 @@ fn long_rows_allocate_nothing() {
         let text = std::fs::read_to_string(path).unwrap().replace("\"n_labels\": 4", "\"n_labels\": 1000");
         let predictor = Predictor::from_json(&probe::sealed(&text).unwrap()).unwrap();
         assert_eq!((predictor.n_labels(), count::<f32>(&predictor)), (1000, 0));
+    }
+}
+
+/// One-row calls allocate their result and nothing else, once a thread has made one.
+#[test]
+fn calls_of_one_row_allocate_their_result() {
+    fn counted<F: Float>(n_labels: usize, scoring: &Scoring) -> (usize, usize) {
+        let (randomness, plan) = (Randomness::default(), Plan { n_threads: Some(2), ..Plan::default() });
+        // One label stands out: the set is short, and its labels grow no more than once.
+        let logit = |label: usize| if label == 1 { 60.0 } else { (label * 7 % 11) as f64 };
+        let row: Vec<F> = (0..n_labels).map(|label| F::from_f64(logit(label))).collect();
+        let matrix = Matrix::new(&row, n_labels).unwrap();
+        let mut scores = [0.0];
+        let mut scored = || {
+            label_scores(&matrix, &[1], &[*scoring], Scale::Ranked, &randomness, &plan, &mut scores).unwrap()
+        };
+        let cut = || drop(predict_sets(&matrix, scoring, 2.0, true, &randomness, &plan).unwrap());
+        scored();
+        cut();
+        (allocations(scored), allocations(cut))
+    }
+    for n_labels in [2, 10, 100, 1000, 4000] {
+        for power in [0.0, 1.0] {
+            let scoring = Scoring::new(Score::Aps, Reweight::new(1.0, power).unwrap(), 1.0).unwrap();
+            // Scores go where the caller says; sets are their offsets and their labels.
+            assert_eq!(counted::<f32>(n_labels, &scoring), (0, 2), "{n_labels} labels, power {power}");
+            assert_eq!(counted::<f64>(n_labels, &scoring), (0, 2), "{n_labels} labels, power {power}");
+        }
     }
 }
 
