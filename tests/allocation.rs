@@ -161,7 +161,7 @@ fn calls_of_one_row_allocate_their_result() {
         cut();
         (allocations(scored), allocations(cut))
     }
-    for n_labels in [2, 10, 100, 1000, 4000] {
+    for n_labels in [2, 10, 100, 1000, 20_000] {
         for power in [0.0, 1.0] {
             let scoring = Scoring::new(Score::Aps, Reweight::new(1.0, power).unwrap(), 1.0).unwrap();
             // Scores go where the caller says; sets are their offsets and their labels.
