@@ -154,7 +154,7 @@ fn calls_of_one_row_allocate_their_result() {
         let matrix = Matrix::new(&row, n_labels).unwrap();
         let mut scores = [0.0];
         let mut scored = || {
-            label_scores(&matrix, &[1], &[*scoring], Scale::Ranked, &randomness, &plan, &mut scores).unwrap()
+            label_scores(&matrix, &[1], &[*scoring], Scale::Ranked, &randomness, &plan, &mut scores).unwrap();
         };
         let cut = || drop(predict_sets(&matrix, scoring, 2.0, true, &randomness, &plan).unwrap());
         scored();
