@@ -266,7 +266,7 @@ fn label_scores_rows<F: Float, R: Rows<F>>(
     let LabelRequest { labels, candidates, scale, randomness } = request;
     let start = range.start;
     let mut scratch = RowBuffer::fetching();
-    let mut space = Space::<F>::taken();
+    let (mut space, done) = (Space::<F>::taken(), range.len());
     let Space { columns, labels: workspace, .. } = &mut *space;
     for (first, count) in groups(rows, range) {
         let mut label = [0; GROUP];
@@ -280,7 +280,7 @@ fn label_scores_rows<F: Float, R: Rows<F>>(
         let request = GroupRequest { first, label: &label, candidates, scale: *scale, randomness };
         group_label_scores(&group, &request, workspace, out, first - start)?;
     }
-    space.keep(rows.n_labels());
+    space.keep(rows, done);
     Ok(())
 }
 

@@ -3,8 +3,9 @@
 //! Scores rise with rank, so a set is a run of the first labels, up to the last bits of rounding. Labels
 //! are taken by rank, in an order that is sorted only as far as the set reaches. For each, a bound or an
 //! approximation of its score with a margin that covers every rounding says in or out; only a label
-//! within the margin of the threshold is scored by the definition, [`View::label_score`]. The first
-//! label that is out by more than the margin ends the set: all later ones are out as well.
+//! within the margin of the threshold is scored by the definition, [`View::label_score`], or by the same sums where
+//! the labels of a row share them. The first label that is out by more than the margin, or by more than scores may fall
+//! with rank, ends the set: all later ones are out as well.
 //!
 //! A cut has two thresholds, `lo <= hi`, equal for an ordinary set: model selection asks at once for
 //! the labels up to `lo`, and for the scores of the few between.
@@ -12,13 +13,14 @@
 use crate::elementary::exp;
 use crate::float::Float;
 use crate::judge::{Judge, Verdict, linear_bounds};
-use crate::kernel::{View, is_of_others};
+use crate::kernel::{Shared, View};
 use crate::masses::masses_of_other;
 use crate::nucleus::FEW_LABELS;
 use crate::ranked_masses::RankedMasses;
 use crate::row::Scan;
 use crate::scoring::{Scale, Score, Scoring};
 use crate::simd::instances;
+use crate::sum::Grain;
 use crate::top_labels::TopLabels;
 
 /// Where a label of the set stands.
@@ -162,8 +164,8 @@ fn is_blurred<F: Float>(view: &View<'_, F>) -> bool {
 instances! {
     /// The definition, for the labels at the edge, whose ranks are known. Not inlined: see [`crate::judge`].
     ///
-    /// A score that is made of all labels but one takes their sum from that of all, once for a row. Where beta is small, all
-    /// labels of a row may be at the edge: summed for each, they would take the square of their number.
+    /// What the scores of a row's labels share is summed once. Where beta is small, or the weight of SAPS, all labels of a row
+    /// may be at the edge: summed for each, they would take the square of their number.
     #[inline(never)]
     fn scored<F: Float>(view: &View<'_, F>, label: usize, logit: F, rank: usize, scoring: &Scoring, masses: &mut RankedMasses<F>) -> f64 = scored_body::<F>;
 }
@@ -177,12 +179,16 @@ fn scored_body<F: Float>(
     scoring: &Scoring,
     masses: &mut RankedMasses<F>,
 ) -> f64 {
-    if scoring.is_limit() || rank == 1 || !is_of_others(scoring.score) {
-        return view.label_score(label, scoring, Scale::Ranked);
-    }
-    let all = masses.sum_of_all(view);
-    let others = masses_of_other(view.row.len(), all, logit, rank, view.scan.max, &masses.sharpness);
-    view.score(scoring.score, Scale::Ranked, others, rank)
+    let shared = if scoring.is_limit() { Shared::Nothing } else { Shared::of(scoring.score) };
+    let shared = match shared {
+        Shared::Others if rank > 1 => {
+            let (all, grain) = (masses.sum_of_all(view), Grain::of(view.row.len()));
+            masses_of_other(all, logit, rank, view.scan.max, grain, &masses.sharpness)
+        }
+        Shared::Top => masses.of_top(view),
+        Shared::Others | Shared::Nothing => return view.label_score(label, scoring, Scale::Ranked),
+    };
+    view.score(scoring.score, Scale::Ranked, shared, rank)
 }
 
 #[cfg(test)]
@@ -232,12 +238,28 @@ pub(crate) mod tests {
         let row: Vec<f32> = (0..90_u16).map(|i| f32::from(i * 37 % 90) / 7.0 - f32::from(i % 3)).collect();
         let wide: Vec<f64> = row.iter().map(|&z| f64::from(z) * 1.000_000_1).collect();
         for exponent in (8..26).step_by(6 * OTHERS) {
-            for score in [Score::Thr, Score::Rank, Score::Mixed { weight: 0.01 }] {
+            let saps = [Score::Saps { weight: 0.0 }, Score::Saps { weight: 1e-6 }];
+            for score in [Score::Thr, Score::Rank, Score::Mixed { weight: 0.01 }].into_iter().chain(saps) {
                 let scoring = Scoring::new(score, Reweight::NONE, f64::from(exponent).exp2()).unwrap();
                 for pick in (0..90).step_by(7 * THRESHOLDS) {
                     check(&row, &scoring, 0.5, pick);
                     check(&wide, &scoring, 0.5, pick);
                 }
+            }
+        }
+    }
+
+    /// The same of more labels than are summed in coarse quanta.
+    #[test]
+    #[cfg(not(miri))]
+    fn many_labels_that_beta_hardly_tells_apart() {
+        let row: Vec<f32> = (0..1100_u16).map(|i| f32::from(i * 37 % 1100) / 70.0).collect();
+        let wide: Vec<f64> = row.iter().map(|&z| f64::from(z) * 1.000_000_1).collect();
+        for score in [Score::Thr, Score::Rank, Score::Mixed { weight: 0.01 }, Score::Saps { weight: 1e-6 }] {
+            let scoring = Scoring::new(score, Reweight::NONE, 1e5).unwrap();
+            for pick in [0, 400, 1000] {
+                check(&row, &scoring, 0.5, pick);
+                check(&wide, &scoring, 0.5, pick);
             }
         }
     }

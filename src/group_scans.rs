@@ -85,8 +85,8 @@ impl<F: Float> Group<'_, F> {
                     let scan = Scan::of(self.rows[i], position(i))?;
                     (scans.max[i], scans.second[i], scans.bits[i]) = (scan.max, scan.second, scan.bits);
                 }
-                // A row behind, so that nothing waits for the end of a scan; its rows are in the nearest cache, and the
-                // next one is on its way there.
+                // A row behind, so that nothing waits for the end of a scan; its rows are in the nearest cache and the next
+                // one is on its way there, or to the second cache where rows are long.
                 if with_entropy && i > 0 {
                     let next = self.row_ahead(i + 1);
                     let ahead = if is_long { [&[], next] } else { [next, self.row_ahead(i + ROWS_AHEAD)] };

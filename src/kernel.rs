@@ -76,9 +76,26 @@ fn sums_of(score: Score) -> Sums {
     }
 }
 
-/// Whether a score of a label that is not the top one is made of the sum of all labels, less its own term.
-pub(crate) fn is_of_others(score: Score) -> bool {
-    sums_of(score) == Sums::Others
+/// What the scores of all labels of a row are made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shared {
+    /// Each of sums of its own.
+    Nothing,
+    /// Those of labels that are not the top one of the sum of all labels, each less its own term.
+    Others,
+    /// The masses of the top label.
+    Top,
+}
+
+impl Shared {
+    #[inline(always)]
+    pub(crate) fn of(score: Score) -> Self {
+        match sums_of(score) {
+            _ if is_of_top(score) => Self::Top,
+            Sums::Others => Self::Others,
+            Sums::Split => Self::Nothing,
+        }
+    }
 }
 
 /// Candidates with equal keys have equal sums, and of these [want](Wants) the same.
@@ -168,7 +185,7 @@ pub(crate) struct LabelWorkspace<F> {
     pub(crate) scans: Scans<F>,
     places: Places<F>,
     masses: MassLanes<GROUP>,
-    /// Only there for limits in temperature.
+    /// Filled for limits in temperature alone.
     censuses: [Census; GROUP],
 }
 

@@ -114,7 +114,7 @@ pub(crate) enum Sums {
     Split,
     /// All labels but this one (thr, rank, mixed): `above` for a label that is not the top one, so that the sum
     /// is relative to the maximum, the same for all of them but for the label's own term, and the
-    /// log-odds never fall with rank; `below` for the top label, relative to the next logit.
+    /// log-odds fall with rank by no more than a rounding of that term; `below` for the top label, relative to the next logit.
     Others,
 }
 
@@ -141,14 +141,14 @@ pub(crate) fn label_masses<F: Float>(
 /// [`label_masses`] of a label that is not the top one, for [`Sums::Others`], from the sum over all labels of the row.
 #[inline(always)]
 pub(crate) fn masses_of_other<F: Float>(
-    n_labels: usize,
     all: i128,
     y: F,
     rank: usize,
     max: F,
+    grain: Grain,
     sharpness: &Sharpness<F>,
 ) -> Masses {
-    let own = quanta(y, max, sharpness.scale, Grain::of(n_labels));
+    let own = quanta(y, max, sharpness.scale, grain);
     masses::<F>(max, y, rank, all - own, 0, max, sharpness)
 }
 

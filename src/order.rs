@@ -4,7 +4,7 @@
 //! float32 and 76 in float64, half of that where sums are coarse) holds them.
 
 use crate::float::Float;
-use crate::masses::{Sharpness, Sums, masses};
+use crate::masses::{Sharpness, Sums, masses, masses_of_other};
 use crate::score::Masses;
 use crate::sum::{Grain, quanta, sum_terms};
 
@@ -116,14 +116,13 @@ impl<F: Float> MassesByRank<'_, F> {
     pub(crate) fn next(&mut self) -> Option<Masses> {
         let (i, max) = (self.seen, self.possible[0]);
         let y = *self.possible.get(i)?;
-        let own = quanta(y, max, self.sharpness.scale, self.grain);
-        let (above, below, shift) = match (i, self.kind) {
-            (0, _) => (0, self.sums[0].0, self.sums[0].1),
-            (_, Sums::Others) => (self.total - own, 0, max),
-            (_, Sums::Split) => (self.before, self.sums[i].0, self.sums[i].1),
-        };
-        self.before += own;
         self.seen += 1;
+        if i > 0 && self.kind == Sums::Others {
+            return Some(masses_of_other(self.total, y, i + 1, max, self.grain, self.sharpness));
+        }
+        let (below, shift) = self.sums[i];
+        let above = self.before;
+        self.before += quanta(y, max, self.sharpness.scale, self.grain);
         Some(masses::<F>(max, y, i + 1, above, below, shift, self.sharpness))
     }
 }

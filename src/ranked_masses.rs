@@ -9,6 +9,7 @@ use crate::elementary::ln;
 use crate::float::Float;
 use crate::kernel::View;
 use crate::masses::Sharpness;
+use crate::score::Masses;
 use crate::scoring::Scoring;
 use crate::sum::{Grain, Groups, LANES, Lanes, each_lane, quanta, sum_terms, term};
 
@@ -25,6 +26,8 @@ pub(crate) struct RankedMasses<F> {
     total: i128,
     /// The same in the grain of the row's scores, once it was asked for.
     sum_of_all: Option<i128>,
+    /// The definition's masses of the top label, once they were asked for.
+    of_top: Option<Masses>,
     seen: i128,
     /// The terms by label, where labels are few.
     few: Vec<F>,
@@ -52,6 +55,7 @@ impl<F: Float> Default for RankedMasses<F> {
             log_z: None,
             total: 0,
             sum_of_all: None,
+            of_top: None,
             seen: 0,
             few: Vec::new(),
             known: Vec::new(),
@@ -91,7 +95,8 @@ impl<F: Float> RankedMasses<F> {
     #[inline(always)]
     fn begin(&mut self, view: &View<'_, F>, sharpness: Sharpness<F>) {
         self.sharpness = sharpness;
-        (self.seen, self.skipped, self.log_z, self.sum_of_all) = (0, 0, None, None);
+        (self.seen, self.skipped, self.log_z) = (0, 0, None);
+        (self.sum_of_all, self.of_top) = (None, None);
         self.few.clear();
         self.known.clear();
         let max = view.scan.max;
@@ -144,6 +149,17 @@ impl<F: Float> RankedMasses<F> {
         };
         self.sum_of_all = Some(sum);
         sum
+    }
+
+    /// The masses of the top label that scores are made of.
+    #[inline(always)]
+    pub(crate) fn of_top(&mut self, view: &View<'_, F>) -> Masses {
+        if let Some(known) = self.of_top {
+            return known;
+        }
+        let masses = view.top_masses(&self.sharpness);
+        self.of_top = Some(masses);
+        masses
     }
 
     /// The exact sum of the labels that were asked for or passed over.

@@ -26,6 +26,7 @@ use crate::rows::{GROUP, RowBuffer, Rows};
 use crate::scoring::{Scale, Scoring};
 use crate::sets::{SetBlock, Sets};
 use crate::simd::instances;
+use crate::spare::Space;
 use crate::threads::{Plan, Size, fill};
 use crate::top_labels::TopLabels;
 use crate::uniform::Randomness;
@@ -303,14 +304,16 @@ fn sets_rows<F: Float, R: Rows<F>>(
     let list = scorings(survivors);
     let candidates = Candidates::new(&list);
     let cuts = cuts(survivors, rows.n_labels());
-    let mut vote = Vote::new(survivors.len());
-    let (mut scratch, mut columns) = (RowBuffer::fetching(), Vec::new());
+    let (mut space, done) = (Space::<F>::taken(), range.len());
+    let Space { columns, vote, .. } = &mut *space;
+    vote.fit(survivors.len());
+    let mut scratch = RowBuffer::fetching();
     let mut views = Views::new(rows.n_labels());
     for (first, count) in groups(rows, range) {
         let ahead = rows.ahead(first + count);
         let mut lent: [&[F]; GROUP] = [&[]; GROUP];
         rows.group(first, count, &mut scratch, &mut lent)?;
-        let mut group = Group::new(&lent, count, ahead, &mut columns).fetching(rows.columns_ahead(first));
+        let mut group = Group::new(&lent, count, ahead, columns).fetching(rows.columns_ahead(first));
         views.read(&mut group, &candidates, randomness, first, |i| rows.position(first + i))?;
         for i in 0..count {
             let view = views.view(i, group.rows[i], &candidates);
@@ -320,6 +323,7 @@ fn sets_rows<F: Float, R: Rows<F>>(
             sets.end_row(if allow_empty { None } else { vote.top.get(0).map(|first| first.0) });
         }
     }
+    space.keep(rows, done);
     Ok(())
 }
 

@@ -12,6 +12,7 @@ use crate::lane_cut::LaneCut;
 use crate::results::room;
 use crate::rows::{GROUP, RowBuffer, Rows};
 use crate::scoring::Scoring;
+use crate::selected::Vote;
 use crate::simd::instances;
 use crate::spare::Space;
 use crate::threads::{Plan, Size, map_only, map_parts};
@@ -167,8 +168,8 @@ fn sets_rows<F: Float, R: Rows<F>>(
     sets: &mut SetBlock<'_>,
 ) -> Result<(), Error> {
     let candidates = Candidates::new(std::slice::from_ref(cut.scoring));
-    let mut space = Space::<F>::taken();
-    let Space { columns, top, masses, order, .. } = &mut *space;
+    let (mut space, done) = (Space::<F>::taken(), range.len());
+    let Space { columns, vote: Vote { top, masses, .. }, order, .. } = &mut *space;
     let mut scratch = RowBuffer::fetching();
     let mut views = Views::new(rows.n_labels());
     for (first, count) in groups(rows, range) {
@@ -207,6 +208,6 @@ fn sets_rows<F: Float, R: Rows<F>>(
             sets.end_row(if allow_empty { None } else { top.get(0).map(|first| first.0) });
         }
     }
-    space.keep(rows.n_labels());
+    space.keep(rows, done);
     Ok(())
 }

@@ -83,7 +83,8 @@ impl Size {
     }
 }
 
-/// Calls `work` on all rows, which are one [block](Size::only_block): on this thread, and without allocating anything.
+/// Calls `work` on all rows, which are one [block](Size::only_block): on this thread, whatever
+/// the number of threads would be, which is not asked for, and without allocating anything.
 pub(crate) fn map_only<T, R>(
     range: Range<usize>,
     plan: &Plan<'_>,

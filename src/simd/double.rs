@@ -20,7 +20,7 @@ use crate::unit_sums::{RUN, in_halves};
 pub(super) trait Double: Copy {
     /// The two words of exact sums, one of each for each lane.
     type Sums: Copy;
-    /// Sums of 32-bit integers, one for each lane.
+    /// Sums of patterns, and what is known of the values that were added.
     type Counts: Copy;
     const LANES: usize;
 

@@ -310,7 +310,7 @@ pub(super) unsafe fn sum_coarse_fetching<V: Vector>(
     scale: f32,
     ahead: Option<LinesOfColumns>,
 ) -> u64 {
-    // One for every other line of the row, as it is while rows are scanned.
+    // One for about every other line of the row, as it is while rows are scanned.
     let lines_of_run = (COARSE_RUN * V::LANES).div_ceil(2 * LANES);
     let vectors = Vectors { row };
     let (count, runs) = (vectors.count::<V>(), row.len() / V::LANES / COARSE_RUN);
