@@ -33,7 +33,7 @@ pub(super) struct PatternSums {
     folded: __m512i,
     /// The lanes in which a value was not wide.
     not_wide: __mmask8,
-    /// Of narrow values: of all bits, the exponents moved as [`moved`] does.
+    /// Of narrow values: of all bits, the exponents moved as [`Avx512Double::moved`] does.
     moved: __m512i,
     /// The bits in which a value was not as narrow ones are, among others.
     not_narrow: __m512i,

@@ -4,10 +4,9 @@
 //! Columns are label by label, with a value for each row.
 #![allow(unsafe_code, reason = "vector loads and instructions of detected features")]
 
+use super::coarse::{COARSE_RUN, sum_coarse_fetching, sum_coarse_terms};
 use super::scan::LaneScan;
-use super::vector::{
-    COARSE_RUN, Vector, depth, exp2, exp2_to_round, hidden_one, sum_coarse_fetching, sum_coarse_terms,
-};
+use super::vector::{Vector, depth, exp2, exp2_to_round, hidden_one};
 use super::{fetch, fetch_far};
 use crate::ahead::ColumnsAhead;
 #[cfg(any(feature = "python", test))]

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use super::avx2::Avx2;
 use super::avx512::Avx512;
 use super::columns::{self, Found};
-use super::{Level, double, places, scan, set_columns, unit_rows, vector};
+use super::{Level, coarse, double, places, scan, set_columns, unit_rows, vector};
 use crate::ahead::{Ahead, LinesOfColumns};
 use crate::float::{COARSE_BITS, Float};
 use crate::place::FEW_BEFORE;
@@ -61,13 +61,13 @@ proptest! {
                 assert_eq!(split, sum::split_terms::<false, f32>(&row, y, max, shift, scale, Grain::Fine));
                 let few: [f32; LANES] = std::array::from_fn(|i| row.get(i).copied().unwrap_or(f32::NEG_INFINITY));
                 let sums = [max, shift].map(|shift| sum::sum_coarse_body(&few, shift, scale));
-                let found = vector::sums_of_few::<V>(&few, [max, shift], scale);
+                let found = coarse::sums_of_few::<V>(&few, [max, shift], scale);
                 assert_eq!(found.map(|sum| i128::from(sum) << COARSE_BITS), sums);
-                let sum = vector::sum_coarse_terms::<V>(&row, shift, scale);
+                let sum = coarse::sum_coarse_terms::<V>(&row, shift, scale);
                 assert_eq!(i128::from(sum) << COARSE_BITS, sum::sum_coarse_body(&row, shift, scale));
-                let split = in_quanta(vector::split_coarse_terms::<V, true>(&row, y, max, shift, scale));
+                let split = in_quanta(coarse::split_coarse_terms::<V, true>(&row, y, max, shift, scale));
                 assert_eq!(split, sum::split_terms::<true, f32>(&row, y, max, shift, scale, Grain::Coarse));
-                let split = in_quanta(vector::split_coarse_terms::<V, false>(&row, y, max, shift, scale));
+                let split = in_quanta(coarse::split_coarse_terms::<V, false>(&row, y, max, shift, scale));
                 assert_eq!(split, sum::split_terms::<false, f32>(&row, y, max, shift, scale, Grain::Coarse));
                 for y in [y, f32::NEG_INFINITY] {
                     let counted = places::count_and_next::<V, true>(&row, y);
@@ -300,7 +300,7 @@ fn long_rows_are_emptied_in_time() {
             let sum = unsafe { vector::sum_terms::<V>(&row, 1.5, scale) };
             assert_eq!(sum, 20_011 * sum::quanta(z, 1.5, scale, Grain::Fine));
             // SAFETY: as above.
-            let sum = unsafe { vector::sum_coarse_terms::<V>(&row[..MOST_COARSE], 1.5, scale) };
+            let sum = unsafe { coarse::sum_coarse_terms::<V>(&row[..MOST_COARSE], 1.5, scale) };
             let term = sum::quanta(z, 1.5, scale, Grain::Coarse);
             assert_eq!(i128::from(sum) << COARSE_BITS, MOST_COARSE as i128 * term);
         }

@@ -3,7 +3,7 @@
 //! Row kernels are `#[inline(always)]` functions over fixed lanes. [`instances!`] compiles such a body
 //! for the baseline, for AVX2 with FMA and for AVX-512, and picks at run time. Rust does not reorder
 //! or contract floating-point operations, every multiply-add is written out and sums are exact, so the
-//! instances differ in speed alone. The innermost sums are written out over vectors (`vector.rs`, `double.rs`,
+//! instances differ in speed alone. The innermost sums are written out over vectors (`vector.rs`, `coarse.rs`, `double.rs`,
 //! `x86_64.rs`), with the plain form beside them in [`crate::sum`]. `TIGHTSET_SIMD` forces one of them, for tests: `scalar`, `avx2` or
 //! `avx512`.
 
@@ -15,6 +15,8 @@ mod avx2_double;
 mod avx512;
 #[cfg(target_arch = "x86_64")]
 mod avx512_double;
+#[cfg(target_arch = "x86_64")]
+mod coarse;
 #[cfg(target_arch = "x86_64")]
 mod columns;
 #[cfg(target_arch = "x86_64")]

@@ -5,7 +5,7 @@ use super::avx2::Avx2;
 use super::avx512::Avx512;
 pub(crate) use super::columns::Found;
 use super::columns::{self, Each};
-use super::{Level, double, level, nucleus, places, scan, set_columns, unit_rows, vector};
+use super::{Level, coarse, double, level, nucleus, places, scan, set_columns, unit_rows, vector};
 use crate::ahead::{ColumnsAhead, LinesOfColumns};
 use crate::nucleus::{Candidates, Wanted};
 use crate::place::FEW_BEFORE;
@@ -67,19 +67,19 @@ dispatched! {
 }
 dispatched! {
     /// [`crate::sum::sum_terms`] of a float32 row in coarse quanta.
-    fn sum_coarse_terms(row: &[f32], shift: f32, scale: f32) -> u64 = vector::sum_coarse_terms;
+    fn sum_coarse_terms(row: &[f32], shift: f32, scale: f32) -> u64 = coarse::sum_coarse_terms;
 }
 dispatched! {
     /// [`crate::sum::sum_terms`] of a few logits in coarse quanta, relative to each of two shifts.
-    fn sums_of_few(few: &[f32; LANES], shifts: [f32; 2], scale: f32) -> [u64; 2] = vector::sums_of_few;
+    fn sums_of_few(few: &[f32; LANES], shifts: [f32; 2], scale: f32) -> [u64; 2] = coarse::sums_of_few;
 }
 dispatched! {
     /// [`crate::sum::split_lower`] of a float32 row in coarse quanta.
-    fn split_coarse_lower(part: &[f32], y: f32, max: f32, shift: f32, scale: f32) -> (u64, u64) = vector::split_coarse_terms<true>;
+    fn split_coarse_lower(part: &[f32], y: f32, max: f32, shift: f32, scale: f32) -> (u64, u64) = coarse::split_coarse_terms<true>;
 }
 dispatched! {
     /// [`crate::sum::split_higher`] of a float32 row in coarse quanta.
-    fn split_coarse_higher(part: &[f32], y: f32, max: f32, shift: f32, scale: f32) -> (u64, u64) = vector::split_coarse_terms<false>;
+    fn split_coarse_higher(part: &[f32], y: f32, max: f32, shift: f32, scale: f32) -> (u64, u64) = coarse::split_coarse_terms<false>;
 }
 dispatched! {
     /// The sums behind [`crate::unit_sums::unit_sums`] of a float32 row.
