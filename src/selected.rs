@@ -140,6 +140,11 @@ impl<F: Float> Vote<F> {
         }
     }
 
+    /// Candidates that there is room for.
+    pub(crate) fn room(&self) -> usize {
+        self.parts.len() + self.spare.len()
+    }
+
     /// Makes room for rows of `n_labels` and `n` candidates.
     pub(crate) fn reserve(&mut self, n: usize, n_labels: usize) {
         self.masses.reserve(n_labels);

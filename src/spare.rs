@@ -13,10 +13,10 @@ use crate::lane_order::LaneOrder;
 use crate::rows::{Column, Rows};
 use crate::selected::Vote;
 
-/// Labels up to which space is kept by a thread that works on blocks of a call: more would be megabytes in each thread of a
-/// pool, and little of the time of their calls.
+/// Labels, times the candidates that vote, up to which space is kept by a thread that works on blocks of a call: more would be
+/// megabytes in each thread of a pool, and little of the time of their calls.
 const KEPT_BY_WORKERS: usize = 1 << 12;
-/// The same by the thread of the caller, after a call that is one block: at most 13 MB for so many, as measured. New with
+/// The same by the thread of the caller, after a call that is one block: at most 13 MB for one candidate, as measured. New with
 /// each call, space for 128,000 labels took most of it (1.8 ms instead of 0.27), as the system clears its pages each time.
 const KEPT_BY_CALLERS: usize = 1 << 18;
 
@@ -49,7 +49,8 @@ impl<F: Float + 'static> Space<F> {
     /// Keeps it for the next call, after a block of `done` rows of those of a call.
     pub(crate) fn keep<R: Rows<F>>(self: Box<Self>, rows: &R, done: usize) {
         let is_call = done == rows.n_rows();
-        if rows.n_labels() <= if is_call { KEPT_BY_CALLERS } else { KEPT_BY_WORKERS } {
+        let size = rows.n_labels().saturating_mul(self.vote.room().max(1));
+        if size <= if is_call { KEPT_BY_CALLERS } else { KEPT_BY_WORKERS } {
             let _ = SPARE.try_with(|spare| spare.set(Some(self)));
         }
     }
@@ -109,6 +110,12 @@ mod tests {
         ] {
             Space::<f32>::taken().keep(&Shape(5, n_labels), done);
             assert_eq!(SPARE.take().is_some(), is_kept, "{done} rows of {n_labels} labels");
+        }
+        for (n_candidates, is_kept) in [(8, true), (9, false)] {
+            let mut space = Space::<f32>::taken();
+            space.vote.fit(n_candidates);
+            space.keep(&Shape(1, KEPT_BY_CALLERS / 8), 1);
+            assert_eq!(SPARE.take().is_some(), is_kept, "{n_candidates} candidates");
         }
     }
 }
