@@ -4,18 +4,19 @@
 
 use std::ops::Range;
 
+use crate::cells::CellVote;
 use crate::error::Error;
 use crate::float::Float;
 use crate::group::Group;
-use crate::group_scans::Scans;
-use crate::kernel::{Candidates, GroupRequest, View, Workspace, group_label_scores};
+use crate::kernel::{Candidates, GroupRequest, LabelWorkspace, View, group_label_scores, sharing_order};
 use crate::place::place;
+use crate::planes::Planes;
 use crate::pvalue::{p_value, smoothed_p_value};
 use crate::row::{Scan, gini, margin};
-use crate::rows::{GROUP, RowBuffer, Rows};
+use crate::rows::{GROUP, Rows};
 use crate::scoring::{Reweight, Scale, Score, Scoring};
 use crate::simd::instances;
-use crate::spare::Space;
+use crate::spare::{Space, with_order};
 use crate::threads::{Plan, Size, fill};
 use crate::uniform::Randomness;
 
@@ -97,7 +98,7 @@ pub fn uncertainty<F: Float, R: Rows<F>>(
 ) -> Result<(), Error> {
     check_length("out", out.len(), rows.n_rows())?;
     fill(out, 1, Size::new(rows.n_rows(), rows.n_labels(), 1), plan, |range, parts| {
-        uncertainty_block::<F, R>(rows, measure, range, parts[0])
+        uncertainty_block::<F, R>(rows, measure, range, parts.only())
     })
 }
 
@@ -112,17 +113,17 @@ fn uncertainty_rows<F: Float, R: Rows<F>>(
     range: Range<usize>,
     out: &mut [f64],
 ) -> Result<(), Error> {
-    let start = range.start;
-    let mut scratch = if measure == Measure::Entropy { RowBuffer::fetching() } else { RowBuffer::default() };
-    let (mut columns, mut scans) = (Vec::new(), Scans::EMPTY);
+    let (start, done) = (range.start, range.len());
+    let mut space = if measure == Measure::Entropy { Space::<F>::fetching() } else { Space::taken() };
+    let Space { lent: scratch, columns, labels: LabelWorkspace { scans, .. }, .. } = &mut *space;
     for (first, count) in groups(rows, range) {
         let mut group: [&[F]; GROUP] = [&[]; GROUP];
-        rows.group(first, count, &mut scratch, &mut group)?;
+        rows.group(first, count, scratch, &mut group)?;
         let out = &mut out[first - start..][..count];
         if measure == Measure::Entropy {
-            let mut group = Group::new(&group, count, rows.ahead(first + count), &mut columns)
+            let mut group = Group::new(&group, count, rows.ahead(first + count), columns)
                 .fetching(rows.columns_ahead(first));
-            group.scan(true, |i| rows.position(first + i), &mut scans)?;
+            group.scan(true, |i| rows.position(first + i), scans)?;
             out.copy_from_slice(&scans.entropies()[..count]);
             continue;
         }
@@ -131,6 +132,7 @@ fn uncertainty_rows<F: Float, R: Rows<F>>(
             out[i] = if measure == Measure::Margin { margin(group[i], &scan) } else { gini(group[i], &scan) };
         }
     }
+    space.keep(rows, done);
     Ok(())
 }
 
@@ -149,7 +151,7 @@ pub fn softmax<F: Float, R: Rows<F>>(
     check_length("out", out.len(), rows.n_rows() * k)?;
     let scoring = Scoring::new(Score::Thr, reweight, temperature)?;
     fill(out, k, Size::new(rows.n_rows(), k, 4), plan, |range, parts| {
-        softmax_block::<F, R>(rows, &scoring, range, parts[0])
+        softmax_block::<F, R>(rows, &scoring, range, parts.only())
     })
 }
 
@@ -164,12 +166,13 @@ fn softmax_rows<F: Float, R: Rows<F>>(
     range: Range<usize>,
     out: &mut [F],
 ) -> Result<(), Error> {
-    let candidates = Candidates::new(std::slice::from_ref(scoring));
-    let (k, start) = (rows.n_labels(), range.start);
-    let mut scratch = RowBuffer::default();
+    let candidates = Candidates::only(scoring);
+    let (k, start, done) = (rows.n_labels(), range.start, range.len());
+    let mut space = Space::<F>::taken();
+    let scratch = &mut space.lent;
     for (first, count) in groups(rows, range) {
         let mut group: [&[F]; GROUP] = [&[]; GROUP];
-        rows.group(first, count, &mut scratch, &mut group)?;
+        rows.group(first, count, scratch, &mut group)?;
         for i in 0..count {
             let position = rows.position(first + i);
             let view = View::of(group[i], first + i, position, &candidates, &Randomness::default())?;
@@ -177,6 +180,7 @@ fn softmax_rows<F: Float, R: Rows<F>>(
             view.softmax(scoring.reweight, scoring.temperature, out);
         }
     }
+    space.keep(rows, done);
     Ok(())
 }
 
@@ -193,7 +197,7 @@ pub fn ranks<F: Float, R: Rows<F>>(
     check_length("labels", labels.len(), rows.n_rows())?;
     check_length("out", out.len(), rows.n_rows())?;
     fill(out, 1, Size::new(rows.n_rows(), rows.n_labels(), 1), plan, |range, parts| {
-        ranks_block::<F, R>(rows, labels, range, parts[0])
+        ranks_block::<F, R>(rows, labels, range, parts.only())
     })
 }
 
@@ -208,17 +212,19 @@ fn ranks_rows<F: Float, R: Rows<F>>(
     range: Range<usize>,
     out: &mut [i64],
 ) -> Result<(), Error> {
-    let start = range.start;
-    let mut scratch = RowBuffer::default();
+    let (start, done) = (range.start, range.len());
+    let mut space = Space::<F>::taken();
+    let scratch = &mut space.lent;
     for (first, count) in groups(rows, range) {
         let mut group: [&[F]; GROUP] = [&[]; GROUP];
-        rows.group(first, count, &mut scratch, &mut group)?;
+        rows.group(first, count, scratch, &mut group)?;
         for i in 0..count {
             let label = checked_label(rows, first + i, labels[first + i])?;
             Scan::of(group[i], rows.position(first + i))?;
             out[first + i - start] = place(group[i], label).rank as i64;
         }
     }
+    space.keep(rows, done);
     Ok(())
 }
 
@@ -239,9 +245,13 @@ pub fn label_scores<F: Float, R: Rows<F>>(
     check_length("labels", labels.len(), n)?;
     check_length("out", out.len(), n * candidates.len())?;
     randomness.check(n)?;
-    let request = LabelRequest { labels, candidates: Candidates::new(candidates), scale, randomness };
-    fill(out, 1, Size::new(n, rows.n_labels(), candidates.len()), plan, |range, parts| {
-        label_scores_block::<F, R>(rows, &request, range, parts)
+    with_order(|order| {
+        sharing_order(candidates, order);
+        let listed = Candidates::ordered(candidates, order);
+        let request = LabelRequest { labels, candidates: listed, scale, randomness };
+        fill(out, 1, Size::new(n, rows.n_labels(), candidates.len()), plan, |range, parts| {
+            label_scores_block::<F, R>(rows, &request, range, parts)
+        })
     })
 }
 
@@ -253,7 +263,7 @@ struct LabelRequest<'a> {
 }
 
 instances! {
-    fn label_scores_block<F: Float, R: Rows<F>>(rows: &R, request: &LabelRequest<'_>, range: Range<usize>, out: &mut [&mut [f64]]) -> Result<(), Error> = label_scores_rows::<F, R>;
+    fn label_scores_block<F: Float, R: Rows<F>>(rows: &R, request: &LabelRequest<'_>, range: Range<usize>, out: &mut Planes<'_, f64>) -> Result<(), Error> = label_scores_rows::<F, R>;
 }
 
 #[inline(always)]
@@ -261,19 +271,18 @@ fn label_scores_rows<F: Float, R: Rows<F>>(
     rows: &R,
     request: &LabelRequest<'_>,
     range: Range<usize>,
-    out: &mut [&mut [f64]],
+    out: &mut Planes<'_, f64>,
 ) -> Result<(), Error> {
     let LabelRequest { labels, candidates, scale, randomness } = request;
-    let start = range.start;
-    let mut scratch = RowBuffer::fetching();
-    let (mut space, done) = (Space::<F>::taken(), range.len());
-    let Space { columns, labels: workspace, .. } = &mut *space;
+    let (start, done) = (range.start, range.len());
+    let mut space = Space::<F>::fetching();
+    let Space { lent: scratch, columns, labels: workspace, .. } = &mut *space;
     for (first, count) in groups(rows, range) {
         let mut label = [0; GROUP];
         check_labels(rows, first, &labels[first..first + count], &mut label)?;
         let ahead = rows.ahead(first + count);
         let mut lent: [&[F]; GROUP] = [&[]; GROUP];
-        rows.group(first, count, &mut scratch, &mut lent)?;
+        rows.group(first, count, scratch, &mut lent)?;
         let mut group =
             Group::new(&lent, count, ahead, columns).fetching(rows.columns_ahead(first)).then_summed();
         group.scan(candidates.entropy, |i| rows.position(first + i), &mut workspace.scans)?;
@@ -339,7 +348,7 @@ fn all_labels<F: Float, R: Rows<F>>(
     randomness.check(n)?;
     // Sorting and scoring a label costs several passes; the number only sets the size of slices.
     fill(out, k, Size::new(n, k, 8), plan, |range, parts| {
-        all_labels_block::<F, R>(rows, scoring, scale, randomness, finish, range, parts[0])
+        all_labels_block::<F, R>(rows, scoring, scale, randomness, finish, range, parts.only())
     })
 }
 
@@ -357,20 +366,21 @@ fn all_labels_rows<F: Float, R: Rows<F>>(
     range: Range<usize>,
     out: &mut [f64],
 ) -> Result<(), Error> {
-    let (k, start) = (rows.n_labels(), range.start);
-    let candidates = Candidates::new(std::slice::from_ref(scoring));
-    let mut workspace = Workspace::default();
-    let mut scratch = RowBuffer::default();
+    let (k, start, done) = (rows.n_labels(), range.start, range.len());
+    let candidates = Candidates::only(scoring);
+    let mut space = Space::<F>::taken();
+    let Space { lent: scratch, cell_vote: CellVote { workspace, .. }, .. } = &mut *space;
     for (first, count) in groups(rows, range) {
         let mut group: [&[F]; GROUP] = [&[]; GROUP];
-        rows.group(first, count, &mut scratch, &mut group)?;
+        rows.group(first, count, scratch, &mut group)?;
         for (i, row) in (first..).zip(&group[..count]) {
             let out = &mut out[(i - start) * k..][..k];
             let view = View::of(row, i, rows.position(i), &candidates, randomness)?;
-            view.all_scores(&mut workspace, scoring, scale, |label, score| {
+            view.all_scores(workspace, scoring, scale, |label, score| {
                 out[label as usize] = finish(i, &view, score);
             });
         }
     }
+    space.keep(rows, done);
     Ok(())
 }

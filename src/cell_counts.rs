@@ -5,13 +5,15 @@ use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
 use crate::batch::groups;
+use crate::cells::CellVote;
 use crate::counts::Bracket;
 use crate::error::Error;
 use crate::float::Float;
-use crate::kernel::{Candidates, View, Workspace};
-use crate::rows::{GROUP, RowBuffer, Rows};
+use crate::kernel::{Candidates, View, sharing_order};
+use crate::rows::{GROUP, Rows};
 use crate::scoring::{Scale, Scoring};
 use crate::simd::instances;
+use crate::spare::Space;
 use crate::threads::{Plan, Size, map_blocks};
 use crate::uniform::Randomness;
 
@@ -101,19 +103,21 @@ fn count_rows<F: Float, R: Rows<F>>(
 ) -> Result<Vec<CellCounts>, Error> {
     let &Parting { cell_of, n_cells, most_ranks } = parting;
     let levels = brackets.len() / (candidates.len() * n_cells);
-    let listed = Candidates::new(candidates);
+    let mut order = Vec::new();
+    sharing_order(candidates, &mut order);
+    let listed = Candidates::ordered(candidates, &order);
     let mut counts = vec![CellCounts::default(); brackets.len()];
-    let mut workspace = Workspace::default();
-    let mut scratch = RowBuffer::default();
+    let (mut space, done) = (Space::<F>::taken(), range.len());
+    let Space { lent: scratch, cell_vote: CellVote { workspace, .. }, .. } = &mut *space;
     for (first, count) in groups(rows, range) {
         let mut group: [&[F]; GROUP] = [&[]; GROUP];
-        rows.group(first, count, &mut scratch, &mut group)?;
+        rows.group(first, count, scratch, &mut group)?;
         for (i, row) in (first..).zip(&group[..count]) {
             let view = View::of(row, i, rows.position(i), &listed, randomness)?;
-            view.sort(&mut workspace);
+            view.sort(workspace);
             for (m, candidate) in candidates.iter().enumerate() {
                 let mut rank = 0;
-                view.sorted_scores(&mut workspace, candidate, Scale::Ranked, |label, score| {
+                view.sorted_scores(workspace, candidate, Scale::Ranked, |label, score| {
                     rank += 1;
                     let cell = cell_of[label as usize] as usize;
                     if cell >= n_cells {
@@ -134,5 +138,6 @@ fn count_rows<F: Float, R: Rows<F>>(
             }
         }
     }
+    space.keep(rows, done);
     Ok(counts)
 }

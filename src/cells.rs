@@ -14,21 +14,22 @@ use std::ops::Range;
 use crate::batch::groups;
 use crate::error::Error;
 use crate::float::Float;
-use crate::kernel::{Candidates, View, Workspace};
+use crate::kernel::{Candidates, View, Workspace, sharing_order};
 use crate::pvalue::{p_value, smoothed_p_value};
-use crate::rows::{GROUP, RowBuffer, Rows};
+use crate::rows::{GROUP, Rows};
 use crate::scoring::{Scale, Scoring};
-use crate::selected::Survivor;
 use crate::sets::{SetBlock, Sets};
 use crate::simd::instances;
+use crate::spare::{Space, bytes};
+use crate::survivors::Survivors;
 use crate::threads::{Plan, Size, fill};
 use crate::uniform::Randomness;
 
 /// What some labels or some rows are calibrated with.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Cell {
     /// One candidate with its threshold `hi`, or those among which each label selects.
-    pub candidates: Vec<Survivor>,
+    pub candidates: Survivors,
     /// Whether selection counts the pairs of all labels, not of the cell's alone.
     pub counts_all: bool,
     /// The sorted calibration scores of each candidate; none if they were not kept.
@@ -53,7 +54,7 @@ impl Partition {
     /// The partition of labels that `cell_of` gives.
     ///
     /// # Errors
-    /// When a label has no cell, a cell no candidate, or a candidate is not what a selection leaves.
+    /// When a label has no cell, or not each label has a largest rank.
     pub fn new(cells: &[Cell], cell_of: Vec<u32>, most_ranks: Option<Vec<u32>>) -> Result<Self, Error> {
         let mut members = vec![Vec::new(); cells.len()];
         for (label, &cell) in cell_of.iter().enumerate() {
@@ -70,12 +71,8 @@ impl Partition {
         let mut scorings: Vec<Scoring> = Vec::new();
         let mut used = Vec::with_capacity(cells.len());
         for cell in cells {
-            if cell.candidates.is_empty() {
-                return Err(Error::argument("cells", "with at least one candidate each", 0));
-            }
             let mut indices = Vec::with_capacity(cell.candidates.len());
-            for candidate in &cell.candidates {
-                candidate.check()?;
+            for candidate in cell.candidates.iter() {
                 let known = scorings.iter().position(|scoring| *scoring == candidate.scoring);
                 indices.push(known.unwrap_or(scorings.len()));
                 if known.is_none() {
@@ -84,7 +81,8 @@ impl Partition {
             }
             used.push(indices);
         }
-        let order = Candidates::new(&scorings).order.into_owned();
+        let mut order = Vec::new();
+        sharing_order(&scorings, &mut order);
         Ok(Self { cell_of, most_ranks, scorings, order, used, members })
     }
 
@@ -117,7 +115,7 @@ pub(crate) struct Verdict {
 /// Buffers for the rows of one thread.
 #[derive(Debug, Default)]
 pub(crate) struct CellVote<F: Float> {
-    workspace: Workspace<F>,
+    pub(crate) workspace: Workspace<F>,
     /// Scores, one run of labels for each scoring.
     table: Vec<f64>,
     tallies: Vec<Tally>,
@@ -136,6 +134,11 @@ impl<F: Float> CellVote<F> {
         self.tallies.reserve(cells.iter().map(|cell| cell.candidates.len()).sum());
         self.starts.clear();
         self.starts.reserve(cells.len());
+    }
+
+    /// Bytes that it has room for.
+    pub(crate) fn bytes(&self) -> usize {
+        self.workspace.bytes() + bytes(&self.table) + bytes(&self.tallies) + bytes(&self.starts)
     }
 
     /// Gives the verdict on each label, by rank.
@@ -269,11 +272,11 @@ fn sets_rows<F: Float, R: Rows<F>>(
     sets: &mut SetBlock<'_>,
 ) -> Result<(), Error> {
     let candidates = partition.candidates();
-    let mut vote = CellVote::default();
-    let mut scratch = RowBuffer::default();
+    let (mut space, done) = (Space::<F>::taken(), range.len());
+    let Space { lent: scratch, cell_vote: vote, .. } = &mut *space;
     for (first, count) in groups(rows, range) {
         let mut group: [&[F]; GROUP] = [&[]; GROUP];
-        rows.group(first, count, &mut scratch, &mut group)?;
+        rows.group(first, count, scratch, &mut group)?;
         for (i, row) in (first..).zip(&group[..count]) {
             let view = View::of(row, i, rows.position(i), &candidates, randomness)?;
             let labels = &mut sets.labels;
@@ -285,6 +288,7 @@ fn sets_rows<F: Float, R: Rows<F>>(
             sets.end_row(if allow_empty { None } else { Some(vote.workspace.label(0)) });
         }
     }
+    space.keep(rows, done);
     Ok(())
 }
 
@@ -345,7 +349,7 @@ pub fn cell_p_values<F: Float, R: Rows<F>>(
         }
     }
     fill(out, k, Size::new(n, k, 8 * partition.scorings.len()), plan, |range, parts| {
-        p_values_rows::<F, R>(rows, cells, partition, smoothed, randomness, range, parts[0])
+        p_values_rows::<F, R>(rows, cells, partition, smoothed, randomness, range, parts.only())
     })
 }
 
@@ -360,11 +364,11 @@ fn p_values_rows<F: Float, R: Rows<F>>(
 ) -> Result<(), Error> {
     let (k, start) = (rows.n_labels(), range.start);
     let candidates = partition.candidates();
-    let mut vote = CellVote::default();
-    let mut scratch = RowBuffer::default();
+    let (mut space, done) = (Space::<F>::taken(), range.len());
+    let Space { lent: scratch, cell_vote: vote, .. } = &mut *space;
     for (first, count) in groups(rows, range) {
         let mut group: [&[F]; GROUP] = [&[]; GROUP];
-        rows.group(first, count, &mut scratch, &mut group)?;
+        rows.group(first, count, scratch, &mut group)?;
         for (i, row) in (first..).zip(&group[..count]) {
             let out = &mut out[(i - start) * k..][..k];
             let view = View::of(row, i, rows.position(i), &candidates, randomness)?;
@@ -376,5 +380,6 @@ fn p_values_rows<F: Float, R: Rows<F>>(
             });
         }
     }
+    space.keep(rows, done);
     Ok(())
 }

@@ -8,15 +8,14 @@ use crate::cut::{Cut, Standing};
 use crate::error::Error;
 use crate::float::Float;
 use crate::group::Group;
-use crate::kernel::{Candidates, Views};
+use crate::kernel::{Candidates, Views, sharing_order};
 use crate::lane_cut::LaneCut;
-use crate::lane_order::LaneOrder;
-use crate::ranked_masses::RankedMasses;
-use crate::rows::{GROUP, RowBuffer, Rows};
+use crate::rows::{GROUP, Rows};
 use crate::scoring::Scoring;
+use crate::selected::Vote;
 use crate::simd::instances;
+use crate::spare::Space;
 use crate::threads::{Plan, Size, map_blocks};
-use crate::top_labels::TopLabels;
 use crate::uniform::Randomness;
 
 /// Two neighbouring calibration scores of a candidate, `lo <= hi`; equal for an ordinary threshold.
@@ -68,7 +67,9 @@ pub fn count_pairs<F: Float, R: Rows<F>>(
         return Err(Error::argument("brackets", "pairs lo <= hi", format!("{} and {}", bad.lo, bad.hi)));
     }
     let levels = brackets.len() / m;
-    let listed = Candidates::new(candidates);
+    let mut order = Vec::new();
+    sharing_order(candidates, &mut order);
+    let listed = Candidates::ordered(candidates, &order);
     // Candidates that share their sums side by side; each cut knows where its counts belong.
     let cuts: Vec<SlotCut<'_>> = (listed.order.iter())
         .flat_map(|&c| (c * levels..(c + 1) * levels).map(move |slot| (c, slot)))
@@ -134,15 +135,15 @@ fn count_rows<F: Float, R: Rows<F>>(
     range: Range<usize>,
 ) -> Result<Vec<PairCounts>, Error> {
     let mut counts = vec![PairCounts::default(); cuts.len()];
-    let (mut top, mut masses) = (TopLabels::default(), RankedMasses::default());
-    let (mut order, mut open) = (LaneOrder::default(), Vec::new());
-    let (mut scratch, mut columns) = (RowBuffer::fetching(), Vec::new());
+    let (mut space, done) = (Space::<F>::fetching(), range.len());
+    let Space { lent: scratch, columns, vote: Vote { top, masses, .. }, order, .. } = &mut *space;
+    let mut open = Vec::new();
     let mut views = Views::new(rows.n_labels());
     for (first, count) in groups(rows, range) {
         let ahead = rows.ahead(first + count);
         let mut lent: [&[F]; GROUP] = [&[]; GROUP];
-        rows.group(first, count, &mut scratch, &mut lent)?;
-        let mut group = Group::new(&lent, count, ahead, &mut columns).fetching(rows.columns_ahead(first));
+        rows.group(first, count, scratch, &mut lent)?;
+        let mut group = Group::new(&lent, count, ahead, columns).fetching(rows.columns_ahead(first));
         views.read(&mut group, candidates, randomness, first, |i| rows.position(first + i))?;
         // What lanes leave open of each cut, a bit for each row.
         open.clear();
@@ -152,7 +153,7 @@ fn count_rows<F: Float, R: Rows<F>>(
             for (SlotCut { slot, cut, lanes }, open) in cuts.iter().zip(&mut open) {
                 let Some(lanes) = lanes else { continue };
                 let scale = views.sharpness(cut.scoring).scale;
-                let ends = lanes.ends(&views.lanes(columns, &scale), &mut order);
+                let ends = lanes.ends(&views.lanes(columns, &scale), order);
                 *open = ends.open();
                 for size in (0..count).filter_map(|i| ends.size(i)) {
                     counts[*slot].add_row(size as u64, size as u64);
@@ -171,10 +172,10 @@ fn count_rows<F: Float, R: Rows<F>>(
                     continue;
                 }
                 masses.take(&view, cut.scoring);
-                top.reach(row, view.scan.max, cut.floor(&view, &mut masses));
+                top.reach(row, view.scan.max, cut.floor(&view, masses));
                 let counts = &mut counts[*slot];
                 let (mut within, mut size) = (0, 0);
-                cut.walk(&view, &mut masses, &mut top, |_, standing| {
+                cut.walk(&view, masses, top, |_, standing| {
                     size += 1;
                     match standing {
                         Standing::Within => within += 1,
@@ -186,5 +187,6 @@ fn count_rows<F: Float, R: Rows<F>>(
             }
         }
     }
+    space.keep(rows, done);
     Ok(counts)
 }

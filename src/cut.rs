@@ -276,8 +276,7 @@ pub(crate) mod tests {
     }
 
     fn check<F: Float>(row: &[F], scoring: &Scoring, u: f64, pick: usize) {
-        let list = [*scoring];
-        let candidates = Candidates::new(&list);
+        let candidates = Candidates::only(scoring);
         let randomness = Randomness { uniforms: Uniforms::Fixed(u), ..Randomness::default() };
         let view = View::of(row, 0, 0, &candidates, &randomness).unwrap();
         let score = view.label_score(pick % row.len(), scoring, Scale::Ranked);

@@ -3,8 +3,6 @@
 //! A row is scanned once and its entropy taken once, whatever the number of candidates; candidates that
 //! differ in the score alone share their sums.
 
-use std::borrow::Cow;
-
 use crate::elementary::exp;
 use crate::error::Error;
 use crate::float::Float;
@@ -14,11 +12,13 @@ use crate::lane_cut::LaneRows;
 use crate::masses::{Census, Sharpness, SharpnessLanes, Sums, label_masses, top_masses};
 use crate::order::Order;
 use crate::place::place_in;
+use crate::planes::Planes;
 use crate::row::{Scan, entropy};
 use crate::rows::{Column, GROUP};
 use crate::score::{MassLanes, Masses, Wants, limit_score, score};
 use crate::scoring::{Reweight, Scale, Score, Scoring};
 use crate::simd::instances;
+use crate::spare::bytes;
 use crate::sum::{Grain, each_lane};
 use crate::uniform::Randomness;
 
@@ -27,28 +27,32 @@ use crate::uniform::Randomness;
 pub(crate) struct Candidates<'a> {
     list: &'a [Scoring],
     /// The candidates' indices, those that share their sums side by side.
-    pub(crate) order: Cow<'a, [usize]>,
+    pub(crate) order: &'a [usize],
     pub(crate) entropy: bool,
     /// Whether any is a limit, and any of those asks for the mean of the logits.
     census: bool,
     mean: bool,
 }
 
+/// The order in which candidates share their sums, written over `order`.
+pub(crate) fn sharing_order(list: &[Scoring], order: &mut Vec<usize>) {
+    order.clear();
+    order.extend(0..list.len());
+    // By index among equals, and not by a stable sort, which may allocate.
+    order.sort_unstable_by_key(|&c| (sums_key(&list[c]), c));
+}
+
 impl<'a> Candidates<'a> {
-    pub(crate) fn new(list: &'a [Scoring]) -> Self {
-        if let [_] = list {
-            return Self::ordered(list, &[0]);
-        }
-        let mut order: Vec<usize> = (0..list.len()).collect();
-        order.sort_by_key(|&c| sums_key(&list[c]));
-        Self { order: Cow::Owned(order), ..Self::ordered(list, &[]) }
+    /// One candidate.
+    pub(crate) fn only(candidate: &'a Scoring) -> Self {
+        Self::ordered(std::slice::from_ref(candidate), &[0])
     }
 
-    /// The same in an order that is known, so that nothing is allocated.
+    /// Several, in their [`sharing_order`].
     pub(crate) fn ordered(list: &'a [Scoring], order: &'a [usize]) -> Self {
         Self {
             list,
-            order: Cow::Borrowed(order),
+            order,
             entropy: list.iter().any(|c| c.reweight.needs_entropy()),
             census: list.iter().any(Scoring::is_limit),
             mean: list.iter().any(|c| c.score == Score::Thr && c.temperature == f64::INFINITY),
@@ -122,7 +126,7 @@ instances! {
     /// Scores of the labels of a group of rows that were scanned into the workspace. `out` has a run of rows for each
     /// candidate, of which the group's begin at `at`. A function by itself, whatever the rows come from: there are
     /// many sources, and it is long.
-    pub(crate) fn group_label_scores<F: Float>(group: &Group<'_, F>, request: &GroupRequest<'_>, workspace: &mut LabelWorkspace<F>, out: &mut [&mut [f64]], at: usize) -> Result<(), Error> = label_scores_of_group::<F>;
+    pub(crate) fn group_label_scores<F: Float>(group: &Group<'_, F>, request: &GroupRequest<'_>, workspace: &mut LabelWorkspace<F>, out: &mut Planes<'_, f64>, at: usize) -> Result<(), Error> = label_scores_of_group::<F>;
 }
 
 #[inline(always)]
@@ -130,7 +134,7 @@ fn label_scores_of_group<F: Float>(
     group: &Group<'_, F>,
     request: &GroupRequest<'_>,
     workspace: &mut LabelWorkspace<F>,
-    out: &mut [&mut [f64]],
+    out: &mut Planes<'_, f64>,
     at: usize,
 ) -> Result<(), Error> {
     let GroupRequest { first, label, candidates, scale, randomness } = *request;
@@ -148,7 +152,7 @@ fn label_scores_of_group<F: Float>(
             censuses[i] = Census::of(group.rows[i], &scans.scan(i), candidates.mean);
         }
     }
-    for &c in &*candidates.order {
+    for &c in candidates.order {
         let candidate = &candidates.list[c];
         let Scoring { score: name, reweight, temperature } = *candidate;
         let weight = reweight.weights(&entropies);
@@ -174,7 +178,7 @@ fn label_scores_of_group<F: Float>(
         let scores = each_lane!([0.0; GROUP], |i| {
             if places.logit[i] == F::NEG_INFINITY { f64::INFINITY } else { scores[i] }
         });
-        out[c][at..][..group.count].copy_from_slice(&scores[..group.count]);
+        out.plane(c)[at..][..group.count].copy_from_slice(&scores[..group.count]);
     }
     Ok(())
 }
@@ -434,6 +438,11 @@ impl<F: Float> Workspace<F> {
         self.sums.reserve(n_labels + 1);
     }
 
+    /// Bytes that it has room for.
+    pub(crate) fn bytes(&self) -> usize {
+        self.order.bytes() + bytes(&self.sums)
+    }
+
     /// The label of a rank counted from 0, of the row that was sorted last.
     #[inline(always)]
     pub(crate) fn label(&self, i: usize) -> u32 {
@@ -450,12 +459,12 @@ mod tests {
     fn rows_that_become_impossible_are_no_panic() {
         let (before, after) = ([1.0_f64, 0.5, -2.0], [f64::NEG_INFINITY; 3]);
         for score in [Score::Thr, Score::Aps, Score::Saps { weight: 0.2 }, Score::Rank] {
-            let scoring = [Scoring::new(score, Reweight::NONE, 1.0).unwrap()];
-            let candidates = Candidates::new(&scoring);
+            let scoring = Scoring::new(score, Reweight::NONE, 1.0).unwrap();
+            let candidates = Candidates::only(&scoring);
             let mut view = View::of(&before, 0, 0, &candidates, &Randomness::default()).unwrap();
             view.row = &after;
             let mut scores = [0.0; 3];
-            view.all_scores(&mut Workspace::default(), &scoring[0], Scale::Ranked, |label, score| {
+            view.all_scores(&mut Workspace::default(), &scoring, Scale::Ranked, |label, score| {
                 scores[label as usize] = score;
             });
             assert_eq!(scores, [f64::INFINITY; 3]);

@@ -41,8 +41,9 @@ use crate::unit_sums::MOST_SIDE_BY_SIDE;
 #[derive(Clone, Debug)]
 pub(crate) struct LaneCut {
     share: Share,
-    /// For each rank, the share above which a label is in and the one below which it is out.
-    bounds: Vec<(f64, f64)>,
+    /// For each rank, the share above which a label is in and the one below which it is out; in place, so that small
+    /// calls allocate nothing.
+    bounds: [(f64, f64); MOST_SIDE_BY_SIDE],
 }
 
 /// What is compared with the bounds.
@@ -113,12 +114,13 @@ impl LaneCut {
         if first.abs() < NEAR_ZERO {
             return None;
         }
-        let bounds = (1..=n_labels).map(|rank| {
+        let mut bounds = [(0.0, 0.0); MOST_SIDE_BY_SIDE];
+        for (rank, bound) in (1..).zip(&mut bounds[..n_labels]) {
             let (in_at, in_slack) = needed(scoring.score, rank, lo);
             let (out_at, out_slack) = needed(scoring.score, rank, hi);
-            (in_at + in_slack, out_at - out_slack)
-        });
-        Some(Self { share, bounds: bounds.collect() })
+            *bound = (in_at + in_slack, out_at - out_slack);
+        }
+        Some(Self { share, bounds })
     }
 
     /// Where the sets of a group's rows end. `order` must have begun with the group.
@@ -218,7 +220,7 @@ fn ends_body<F: Float>(cut: &LaneCut, rows: &LaneRows<'_, F>, order: &mut LaneOr
     let mut state = each_lane!([ALIVE; GROUP], |i| if scale[i] < F::MAX { ALIVE } else { OPEN });
     let mut size = [0_u32; GROUP];
     let mut after = z;
-    for (i, &(in_at, out_at)) in cut.bounds.iter().enumerate() {
+    for (i, &(in_at, out_at)) in cut.bounds[..columns.len()].iter().enumerate() {
         if i == order.found {
             order.extend(columns, max, second);
         }
@@ -330,8 +332,7 @@ mod tests {
     fn check<F: Float>(data: &[Vec<F>], scoring: &Scoring, u: &[f64], pick: usize) -> (usize, usize) {
         let k = data[0].len();
         let rows: [&[F]; GROUP] = std::array::from_fn(|i| data[i % data.len()].as_slice());
-        let list = [*scoring];
-        let candidates = Candidates::new(&list);
+        let candidates = Candidates::only(scoring);
         let randomness = Randomness { uniforms: Uniforms::Each(u), ..Randomness::default() };
         let mut columns = Vec::new();
         let mut group = Group::new(&rows, data.len(), &[], &mut columns);

@@ -10,6 +10,7 @@ use crate::rows::{Column, GROUP};
 use crate::sets::{SHORT, SetBlock};
 #[cfg(target_arch = "x86_64")]
 use crate::simd::x86_64;
+use crate::spare::bytes;
 use crate::sum::each_lane;
 
 /// Labels by rank, and their logits.
@@ -23,6 +24,11 @@ pub(crate) struct LaneOrder<F> {
 }
 
 impl<F: Float> LaneOrder<F> {
+    /// Bytes that it has room for.
+    pub(crate) fn bytes(&self) -> usize {
+        bytes(&self.rest) + bytes(&self.logits) + bytes(&self.labels)
+    }
+
     /// Forgets what it held, for rows of so many labels.
     #[inline(always)]
     pub(crate) fn begin(&mut self, n_labels: usize) {

@@ -73,6 +73,7 @@ mod masses;
 mod nucleus;
 mod order;
 mod place;
+mod planes;
 mod predictor;
 mod predictor_batch;
 #[doc(hidden)]
@@ -93,6 +94,8 @@ mod sets;
 mod simd;
 mod spare;
 mod sum;
+mod survivors;
+mod thread_count;
 mod threads;
 mod top_labels;
 mod uniform;
@@ -114,10 +117,12 @@ pub use quantile::{conformal_rank, kth_smallest, order_statistics};
 pub use radix::{Slot, count_digits, key_of, keys_within, score_of};
 pub use rows::{GROUP, LogProbabilities, Matrix, RowBuffer, Rows};
 pub use scoring::{Reweight, Scale, Score, Scoring};
-pub use selected::{Survivor, predict_selected_sets, selected_p_values};
+pub use selected::{predict_selected_sets, selected_p_values};
 pub use sets::{Sets, predict_sets};
 pub use simd::{Level, level};
-pub use threads::{Plan, available_threads, default_threads, set_default_threads};
+pub use survivors::{Survivor, Survivors};
+pub use thread_count::{available_threads, default_threads, set_default_threads};
+pub use threads::Plan;
 pub use uniform::{GENERATOR, Randomness, Uniforms, permutation};
 
 /// Compiles the Rust of the page.

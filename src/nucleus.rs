@@ -12,6 +12,7 @@ use crate::float::Float;
 use crate::kernel::View;
 use crate::ranked_masses::RankedMasses;
 use crate::scoring::Score;
+use crate::spare::bytes;
 use crate::top_labels::TopLabels;
 
 /// Up to this many terms are added in float32 lanes: 1024 roundings in each of 8 lanes are less than 6.2e-5.
@@ -73,6 +74,12 @@ impl Default for Candidates {
 
 impl Candidates {
     /// Makes room for rows of so many labels.
+    /// Bytes that there is room for.
+    pub(crate) fn bytes(&self) -> usize {
+        let labels = bytes(&self.labels) + bytes(&self.spare) + bytes(&self.ranked_labels);
+        labels + bytes(&self.logits) + bytes(&self.terms) + bytes(&self.ranked_logits)
+    }
+
     pub(crate) fn make_room(&mut self, n_labels: usize) {
         let room = n_labels + 16;
         if self.logits.len() < room {

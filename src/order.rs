@@ -6,6 +6,7 @@
 use crate::float::Float;
 use crate::masses::{Sharpness, Sums, masses, masses_of_other};
 use crate::score::Masses;
+use crate::spare::bytes;
 use crate::sum::{Grain, quanta, sum_terms};
 
 /// A row sorted by falling logit, equal logits by lower label first.
@@ -29,6 +30,11 @@ impl<F: Float> Order<F> {
         self.labels.reserve(n_labels);
         self.logits.clear();
         self.logits.reserve(n_labels);
+    }
+
+    /// Bytes that it has room for.
+    pub(crate) fn bytes(&self) -> usize {
+        bytes(&self.keys) + bytes(&self.labels) + bytes(&self.logits)
     }
 
     pub(crate) fn sort(&mut self, row: &[F]) {

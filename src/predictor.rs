@@ -7,12 +7,13 @@ use crate::document;
 use crate::error::Error;
 use crate::float::Float;
 use crate::json::Json;
-use crate::kernel::{Candidates, View};
+use crate::kernel::View;
 use crate::recipe::Recipe;
 use crate::rows::log_probabilities;
-use crate::scoring::{Reweight, Scoring};
-use crate::selected::{Survivor, Vote};
+use crate::scoring::Reweight;
+use crate::selected::Vote;
 use crate::simd::{instances, with_subnormals};
+use crate::survivors::Survivor;
 use crate::uniform::{Randomness, Uniforms};
 
 /// A calibrated predictor: immutable, safe to share among threads, the same bits as in Python.
@@ -74,22 +75,6 @@ pub(crate) struct Detail {
     pub(crate) rank: usize,
     /// The candidates' reweightings as they were given: none and one of power 0 compute alike.
     pub(crate) reweights: Vec<Option<Reweight>>,
-    /// The candidates' scorings, and the order in which they share their sums.
-    scorings: Vec<Scoring>,
-    order: Vec<usize>,
-}
-
-impl Detail {
-    pub(crate) fn new(
-        n_calibration: usize,
-        rank: usize,
-        reweights: Vec<Option<Reweight>>,
-        cell: &Cell,
-    ) -> Self {
-        let scorings: Vec<Scoring> = cell.candidates.iter().map(|c| c.scoring).collect();
-        let order = Candidates::new(&scorings).order.into_owned();
-        Self { n_calibration, rank, reweights, scorings, order }
-    }
 }
 
 /// What a prediction may be asked for beyond the rows.
@@ -365,18 +350,14 @@ fn predict_one_body<F: Float>(
     } else {
         row
     };
-    let (partition, details) = (predictor.partition(), &predictor.details[cell]);
-    let candidates = match partition {
-        Some(partition) => partition.candidates(),
-        None => Candidates::ordered(&details.scorings, &details.order),
-    };
+    let (partition, used) = (predictor.partition(), &predictor.cells[cell].candidates);
+    let candidates = partition.map_or_else(|| used.candidates(), Partition::candidates);
     let view = View::of(row, 0, 0, &candidates, randomness)?;
     if let Some(partition) = partition {
         predict_cell_row(&view, &predictor.cells, partition, allow_empty, cell_vote, labels);
         return Ok(());
     }
-    let used = &predictor.cells[cell].candidates;
-    if let [only] = used.as_slice() {
+    if let [only] = &used[..] {
         let Vote { masses, top, .. } = vote;
         let cut = Cut::new(&only.scoring, only.hi, only.hi, row.len());
         masses.forget();
@@ -384,7 +365,7 @@ fn predict_one_body<F: Float>(
         cut.take(&view, masses, top);
         cut.walk(&view, masses, top, |label, _| labels.push(label));
     } else {
-        vote.row(&view, used, &candidates.order, labels);
+        vote.row(&view, used, labels);
     }
     if labels.is_empty() && !allow_empty {
         labels.extend(vote.top.get(0).map(|first| first.0));

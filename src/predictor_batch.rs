@@ -126,9 +126,9 @@ fn cell_sets<F: Float, R: Rows<F>>(
     randomness: &Randomness<'_>,
     plan: &Plan<'_>,
 ) -> Result<Sets, Error> {
-    match cell.candidates.as_slice() {
+    match &cell.candidates[..] {
         [only] => predict_sets(rows, &only.scoring, only.hi, allow_empty, randomness, plan),
-        several => predict_selected_sets(rows, several, allow_empty, randomness, plan),
+        _ => predict_selected_sets(rows, &cell.candidates, allow_empty, randomness, plan),
     }
 }
 
@@ -139,9 +139,8 @@ fn p_values_in<F: Float, R: Rows<F>>(
     plan: &Plan<'_>,
     out: &mut [f64],
 ) -> Result<(), Error> {
-    if let ([only], [scores]) = (cell.candidates.as_slice(), cell.scores.as_slice()) {
+    if let ([only], [scores]) = (&cell.candidates[..], cell.scores.as_slice()) {
         return crate::p_values(rows, &only.scoring, scores, false, randomness, plan, out);
     }
-    let table: Vec<&[f64]> = cell.scores.iter().map(Vec::as_slice).collect();
-    selected_p_values(rows, &cell.candidates, &table, randomness, plan, out)
+    selected_p_values(rows, &cell.candidates, &cell.scores, randomness, plan, out)
 }

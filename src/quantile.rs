@@ -84,7 +84,7 @@ pub fn order_statistics(
     falling.sort_by_key(|&i| std::cmp::Reverse(ranks[i]));
     fill(out, ranks.len(), Size::new(runs, n, 8), plan, |range, parts| {
         let mut run = Vec::with_capacity(n);
-        for (row, out) in range.zip(parts[0].chunks_exact_mut(ranks.len())) {
+        for (row, out) in range.zip(parts.only().chunks_exact_mut(ranks.len())) {
             run.clear();
             run.extend_from_slice(&scores[row * n..][..n]);
             // Each selection leaves the smaller scores in front, where the next one looks.

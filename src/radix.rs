@@ -82,7 +82,7 @@ pub fn count_digits(
         return Ok(());
     }
     fill(counts, 1 << bits, Size::new(slots.len(), n, 1), plan, |range, parts| {
-        for (slot, counts) in slots[range].iter().zip(parts[0].chunks_exact_mut(1 << bits)) {
+        for (slot, counts) in slots[range].iter().zip(parts.only().chunks_exact_mut(1 << bits)) {
             let shift = slot.width.saturating_sub(bits);
             for &score in &scores[slot.run * n..][..n] {
                 if let Some(offset) = slot.offset(key_of(score)) {

@@ -11,6 +11,7 @@ use crate::kernel::View;
 use crate::masses::Sharpness;
 use crate::score::Masses;
 use crate::scoring::Scoring;
+use crate::spare::bytes;
 use crate::sum::{Grain, Groups, LANES, Lanes, each_lane, quanta, sum_terms, term};
 
 /// Up to this many labels, the terms of all are kept from the pass that sums them: whole vectors of them.
@@ -73,6 +74,11 @@ impl<F: Float> RankedMasses<F> {
         self.known.reserve(n_labels);
         self.few.clear();
         self.few.reserve(FEW_TERMS);
+    }
+
+    /// Bytes that it has room for.
+    pub(crate) fn bytes(&self) -> usize {
+        bytes(&self.few) + bytes(&self.known)
     }
 
     /// Forgets the last row.

@@ -24,7 +24,7 @@ pub fn row_maxima<F: Float, R: Rows<F>>(rows: &R, plan: &Plan<'_>, out: &mut [F]
         return Err(Error::Length { name: "out", found, expected });
     }
     fill(out, 1, Size::new(expected, rows.n_labels(), 1), plan, |range, parts| {
-        maxima_block::<F, R>(rows, range, parts[0])
+        maxima_block::<F, R>(rows, range, parts.only())
     })
 }
 

@@ -12,6 +12,7 @@ use crate::ahead::{LINE, LinesOfColumns};
 use crate::elementary::ln;
 use crate::error::Error;
 use crate::float::Float;
+use crate::spare::bytes;
 
 /// Rows that kernels work on together. Two registers of each kind, where one would spend half its time
 /// waiting for the last operation on it.
@@ -30,6 +31,8 @@ pub(crate) const MOST_LABELS: usize = i32::MAX as usize;
 #[derive(Debug)]
 pub struct RowBuffer<F> {
     values: Vec<F>,
+    /// What a source makes of rows that another one lends.
+    made: Vec<F>,
     /// The rows that it holds, by index.
     held: Range<usize>,
     /// Where they begin.
@@ -44,6 +47,7 @@ impl<F> Default for RowBuffer<F> {
     fn default() -> Self {
         Self {
             values: Vec::new(),
+            made: Vec::new(),
             held: 0..0,
             #[cfg(any(feature = "python", test))]
             start: 0,
@@ -54,13 +58,20 @@ impl<F> Default for RowBuffer<F> {
 }
 
 impl<F: Float> RowBuffer<F> {
-    /// Of a caller that fetches [`Rows::columns_ahead`] in the course of its work.
-    pub(crate) fn fetching() -> Self {
-        Self {
-            #[cfg(feature = "python")]
-            is_fetching: true,
-            ..Self::default()
+    /// Forgets what it held, for the rows of another source, and a caller that fetches [`Rows::columns_ahead`] in the
+    /// course of its work, or does not.
+    #[cfg_attr(not(feature = "python"), allow(unused_variables, reason = "there are no columns to fetch"))]
+    pub(crate) fn begin(&mut self, is_fetching: bool) {
+        self.held = 0..0;
+        #[cfg(feature = "python")]
+        {
+            self.is_fetching = is_fetching;
         }
+    }
+
+    /// Bytes that it has room for.
+    pub(crate) fn bytes(&self) -> usize {
+        bytes(&self.values) + bytes(&self.made)
     }
 
     /// The values, none: a source writes its rows here, one after the other, and lends them from here.
@@ -349,7 +360,8 @@ impl<F: Float, R: Rows<F>> Rows<F> for LogProbabilities<R> {
         scratch: &'a mut RowBuffer<F>,
         lent: &mut [&'a [F]; GROUP],
     ) -> Result<(), Error> {
-        let mut own = Vec::with_capacity(count * self.n_labels());
+        let mut own = std::mem::take(&mut scratch.made);
+        own.clear();
         let mut group: [&[F]; GROUP] = [&[]; GROUP];
         self.0.group(first, count, scratch, &mut group)?;
         for row in &group[..count] {
@@ -358,9 +370,8 @@ impl<F: Float, R: Rows<F>> Rows<F> for LogProbabilities<R> {
         for (i, row) in own.chunks_exact_mut(self.n_labels()).enumerate() {
             log_probabilities(row, self.position(first + i))?;
         }
-        let values = scratch.emptied();
-        *values = own;
-        lend(values, self.n_labels(), lent);
+        scratch.made = own;
+        lend(&scratch.made, self.n_labels(), lent);
         Ok(())
     }
 

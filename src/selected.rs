@@ -15,75 +15,23 @@
 use std::ops::Range;
 
 use crate::batch::groups;
-use crate::cut::{Cut, Standing};
+use crate::cells::CellVote;
+use crate::cut::Standing;
 use crate::error::Error;
 use crate::float::Float;
 use crate::group::Group;
-use crate::kernel::{Candidates, View, Views, Workspace};
+use crate::kernel::{View, Views};
 use crate::pvalue::p_value;
 use crate::ranked_masses::RankedMasses;
-use crate::rows::{GROUP, RowBuffer, Rows};
-use crate::scoring::{Scale, Scoring};
+use crate::rows::{GROUP, Rows};
+use crate::scoring::Scale;
 use crate::sets::{SetBlock, Sets};
 use crate::simd::instances;
-use crate::spare::Space;
+use crate::spare::{Space, bytes};
+use crate::survivors::{Survivor, Survivors};
 use crate::threads::{Plan, Size, fill};
 use crate::top_labels::TopLabels;
 use crate::uniform::Randomness;
-
-/// A candidate that a row may select.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Survivor {
-    /// How it scores.
-    pub scoring: Scoring,
-    /// The calibration score before the threshold, `-inf` if there is none.
-    pub lo: f64,
-    /// The conformal threshold.
-    pub hi: f64,
-    /// Calibration pairs with scores up to `lo`.
-    pub at_lo: u64,
-    /// The scores of the pairs above `lo` and up to `hi`, sorted.
-    pub between: Vec<f64>,
-    /// What its counts are multiplied by when candidates are compared, at least 1: a preference fixed before
-    /// the data are seen leaves coverage exact.
-    pub weight: u32,
-}
-
-impl Survivor {
-    /// Calibration pairs with scores up to `q`, for `lo <= q <= hi`.
-    pub(crate) fn pairs(&self, q: f64) -> u64 {
-        self.at_lo + self.between.partition_point(|&s| s <= q) as u64
-    }
-
-    /// A count as it is compared with those of others.
-    pub(crate) fn weighted(&self, pairs: u64) -> u64 {
-        pairs.saturating_mul(u64::from(self.weight))
-    }
-
-    pub(crate) fn check(&self) -> Result<(), Error> {
-        let is_sorted = self.between.is_sorted();
-        let inside = self.between.iter().all(|&s| self.lo < s && s <= self.hi);
-        if self.lo <= self.hi && is_sorted && inside && self.weight > 0 {
-            return Ok(());
-        }
-        Err(Error::argument(
-            "survivors",
-            "sorted scores between lo and hi, and a weight",
-            format!("{self:?}"),
-        ))
-    }
-}
-
-fn check(survivors: &[Survivor]) -> Result<(), Error> {
-    if survivors.is_empty() {
-        return Err(Error::argument("survivors", "at least one", 0));
-    }
-    survivors.iter().try_for_each(Survivor::check)
-}
-
-fn scorings(survivors: &[Survivor]) -> Vec<Scoring> {
-    survivors.iter().map(|s| s.scoring).collect()
-}
 
 /// What one candidate makes of a row.
 #[derive(Debug, Default)]
@@ -122,16 +70,14 @@ pub(crate) struct Vote<F: Float> {
     /// Labels that some candidate has in its set, by label and by rank.
     union: Vec<u32>,
     by_rank: Vec<u32>,
+    /// The candidate that each label selects, for p-values.
+    winners: Vec<usize>,
 }
 
 /// Labels of a candidate's set that there is room for beforehand; a larger set grows it.
 const ROOM: usize = 1024;
 
 impl<F: Float> Vote<F> {
-    fn new(n: usize) -> Self {
-        Self { parts: std::iter::repeat_with(Part::default).take(n).collect(), ..Self::default() }
-    }
-
     /// Takes rows with `n` candidates from now on; room that others need stays.
     pub(crate) fn fit(&mut self, n: usize) {
         self.spare.extend(self.parts.drain(n.min(self.parts.len())..));
@@ -140,9 +86,12 @@ impl<F: Float> Vote<F> {
         }
     }
 
-    /// Candidates that there is room for.
-    pub(crate) fn room(&self) -> usize {
-        self.parts.len() + self.spare.len()
+    /// Bytes that it has room for.
+    pub(crate) fn bytes(&self) -> usize {
+        let parts = self.parts.iter().chain(&self.spare);
+        let of_parts = parts.map(|part| size_of::<Part>() + bytes(&part.labels) + bytes(&part.between));
+        let own = self.masses.bytes() + self.top.bytes() + bytes(&self.winners);
+        own + bytes(&self.union) + bytes(&self.by_rank) + of_parts.sum::<usize>()
     }
 
     /// Makes room for rows of `n_labels` and `n` candidates.
@@ -167,36 +116,19 @@ impl<F: Float> Vote<F> {
 
     /// The set of one row, added to `labels`.
     #[inline(always)]
-    pub(crate) fn row(
-        &mut self,
-        view: &View<'_, F>,
-        survivors: &[Survivor],
-        order: &[usize],
-        labels: &mut Vec<u32>,
-    ) {
-        let n_labels = view.row.len();
-        let cut = |m: usize| {
-            let Survivor { scoring, lo, hi, .. } = &survivors[m];
-            Cut::new(scoring, *lo, *hi, n_labels)
-        };
-        let alive = self.cut(view, survivors, cut, order);
+    pub(crate) fn row(&mut self, view: &View<'_, F>, survivors: &Survivors, labels: &mut Vec<u32>) {
+        let alive = self.cut(view, survivors);
         self.labels(view.row, survivors, alive, |label| labels.push(label));
     }
 
     /// Cuts each candidate's set and finds who may be selected; gives the first of them.
     #[inline(always)]
-    fn cut<'c>(
-        &mut self,
-        view: &View<'_, F>,
-        survivors: &[Survivor],
-        cut_of: impl Fn(usize) -> Cut<'c>,
-        order: &[usize],
-    ) -> usize {
+    fn cut(&mut self, view: &View<'_, F>, survivors: &Survivors) -> usize {
         self.top.take(view.row, F::NEG_INFINITY);
         self.masses.forget();
         let mut smallest = u64::MAX;
-        for &m in order {
-            let (cut, part) = (cut_of(m), &mut self.parts[m]);
+        for &m in survivors.order() {
+            let (cut, part) = (survivors.cut(m, view.row.len()), &mut self.parts[m]);
             part.labels.clear();
             part.between.clear();
             self.masses.take(view, cut.scoring);
@@ -272,57 +204,48 @@ impl<F: Float> Vote<F> {
 /// empty holds the top label.
 ///
 /// # Errors
-/// For a row that is not one of logits, U outside `[0, 1]`, or survivors that are not what a selection
-/// leaves.
+/// For a row that is not one of logits, or U outside `[0, 1]`.
 pub fn predict_selected_sets<F: Float, R: Rows<F>>(
     rows: &R,
-    survivors: &[Survivor],
+    survivors: &Survivors,
     allow_empty: bool,
     randomness: &Randomness<'_>,
     plan: &Plan<'_>,
 ) -> Result<Sets, Error> {
     randomness.check(rows.n_rows())?;
-    check(survivors)?;
     let size = Size::new(rows.n_rows(), rows.n_labels(), 2 * survivors.len());
     Sets::of_blocks(rows.n_rows(), size, plan, |range, sets| {
         sets_block::<F, R>(rows, survivors, allow_empty, randomness, range, sets)
     })
 }
 
-fn cuts(survivors: &[Survivor], n_labels: usize) -> Vec<Cut<'_>> {
-    survivors.iter().map(|s| Cut::new(&s.scoring, s.lo, s.hi, n_labels)).collect()
-}
-
 instances! {
-    fn sets_block<F: Float, R: Rows<F>>(rows: &R, survivors: &[Survivor], allow_empty: bool, randomness: &Randomness<'_>, range: Range<usize>, sets: &mut SetBlock<'_>) -> Result<(), Error> = sets_rows::<F, R>;
+    fn sets_block<F: Float, R: Rows<F>>(rows: &R, survivors: &Survivors, allow_empty: bool, randomness: &Randomness<'_>, range: Range<usize>, sets: &mut SetBlock<'_>) -> Result<(), Error> = sets_rows::<F, R>;
 }
 
 #[inline(always)]
 fn sets_rows<F: Float, R: Rows<F>>(
     rows: &R,
-    survivors: &[Survivor],
+    survivors: &Survivors,
     allow_empty: bool,
     randomness: &Randomness<'_>,
     range: Range<usize>,
     sets: &mut SetBlock<'_>,
 ) -> Result<(), Error> {
-    let list = scorings(survivors);
-    let candidates = Candidates::new(&list);
-    let cuts = cuts(survivors, rows.n_labels());
-    let (mut space, done) = (Space::<F>::taken(), range.len());
-    let Space { columns, vote, .. } = &mut *space;
+    let candidates = survivors.candidates();
+    let (mut space, done) = (Space::<F>::fetching(), range.len());
+    let Space { lent: scratch, columns, vote, .. } = &mut *space;
     vote.fit(survivors.len());
-    let mut scratch = RowBuffer::fetching();
     let mut views = Views::new(rows.n_labels());
     for (first, count) in groups(rows, range) {
         let ahead = rows.ahead(first + count);
         let mut lent: [&[F]; GROUP] = [&[]; GROUP];
-        rows.group(first, count, &mut scratch, &mut lent)?;
+        rows.group(first, count, scratch, &mut lent)?;
         let mut group = Group::new(&lent, count, ahead, columns).fetching(rows.columns_ahead(first));
         views.read(&mut group, &candidates, randomness, first, |i| rows.position(first + i))?;
         for i in 0..count {
             let view = views.view(i, group.rows[i], &candidates);
-            let alive = vote.cut(&view, survivors, |m| cuts[m], &candidates.order);
+            let alive = vote.cut(&view, survivors);
             let labels = &mut sets.labels;
             vote.labels(group.rows[i], survivors, alive, |label| labels.push(label as i32));
             sets.end_row(if allow_empty { None } else { vote.top.get(0).map(|first| first.0) });
@@ -338,66 +261,66 @@ fn sets_rows<F: Float, R: Rows<F>>(
 ///
 /// # Errors
 /// As [`predict_selected_sets`].
-pub fn selected_p_values<F: Float, R: Rows<F>>(
+pub fn selected_p_values<F: Float, R: Rows<F>, S: AsRef<[f64]> + Sync>(
     rows: &R,
-    survivors: &[Survivor],
-    sorted: &[&[f64]],
+    survivors: &Survivors,
+    sorted: &[S],
     randomness: &Randomness<'_>,
     plan: &Plan<'_>,
     out: &mut [f64],
 ) -> Result<(), Error> {
     let (n, k) = (rows.n_rows(), rows.n_labels());
     randomness.check(n)?;
-    check(survivors)?;
     for (name, found, expected) in [("out", out.len(), n * k), ("sorted", sorted.len(), survivors.len())] {
         if found != expected {
             return Err(Error::Length { name, found, expected });
         }
     }
     fill(out, k, Size::new(n, k, 8 * survivors.len()), plan, |range, parts| {
-        p_values_rows::<F, R>(rows, survivors, sorted, randomness, range, parts[0])
+        p_values_rows(rows, survivors, sorted, randomness, range, parts.only())
     })
 }
 
-fn p_values_rows<F: Float, R: Rows<F>>(
+fn p_values_rows<F: Float, R: Rows<F>, S: AsRef<[f64]>>(
     rows: &R,
-    survivors: &[Survivor],
-    sorted: &[&[f64]],
+    survivors: &Survivors,
+    sorted: &[S],
     randomness: &Randomness<'_>,
     range: Range<usize>,
     out: &mut [f64],
 ) -> Result<(), Error> {
     let k = rows.n_labels();
-    let list = scorings(survivors);
-    let candidates = Candidates::new(&list);
-    let cuts = cuts(survivors, k);
-    let mut vote = Vote::new(survivors.len());
-    let mut workspace = Workspace::default();
-    let mut scratch = RowBuffer::default();
-    let mut winners = vec![0; k];
-    let start = range.start;
+    let candidates = survivors.candidates();
+    let (start, done) = (range.start, range.len());
+    let mut space = Space::<F>::taken();
+    let Space { lent: scratch, vote, cell_vote: CellVote { workspace, .. }, .. } = &mut *space;
+    vote.fit(survivors.len());
+    let mut winners = std::mem::take(&mut vote.winners);
+    winners.resize(k, 0);
     for (first, count) in groups(rows, range) {
         let mut group: [&[F]; GROUP] = [&[]; GROUP];
-        rows.group(first, count, &mut scratch, &mut group)?;
+        rows.group(first, count, scratch, &mut group)?;
         for (i, row) in (first..).zip(&group[..count]) {
             let out = &mut out[(i - start) * k..][..k];
             let view = View::of(row, i, rows.position(i), &candidates, randomness)?;
-            let alive = vote.cut(&view, survivors, |m| cuts[m], &candidates.order);
+            let alive = vote.cut(&view, survivors);
             let is_decided = vote.parts[alive + 1..].iter().all(|part| !part.is_alive);
             for (label, winner) in winners.iter_mut().enumerate() {
                 *winner = if is_decided { alive } else { vote.selected(survivors, label as u32) };
             }
             for (m, survivor) in survivors.iter().enumerate() {
                 if winners.contains(&m) {
-                    view.all_scores(&mut workspace, &survivor.scoring, Scale::Ranked, |label, score| {
+                    view.all_scores(workspace, &survivor.scoring, Scale::Ranked, |label, score| {
                         if winners[label as usize] == m {
-                            out[label as usize] = p_value(sorted[m], score);
+                            out[label as usize] = p_value(sorted[m].as_ref(), score);
                         }
                     });
                 }
             }
         }
     }
+    space.vote.winners = winners;
+    space.keep(rows, done);
     Ok(())
 }
 
@@ -405,16 +328,15 @@ fn p_values_rows<F: Float, R: Rows<F>>(
 mod tests {
     use super::*;
     use crate::rows::Matrix;
-    use crate::scoring::{Reweight, Score};
+    use crate::scoring::{Reweight, Score, Scoring};
     use crate::uniform::Uniforms;
     use proptest::prelude::*;
 
     /// Whether each label is in: every candidate's counts at every label's threshold, as the definition has them.
-    fn naive(row: &[f32], survivors: &[Survivor], randomness: &Randomness<'_>) -> Vec<bool> {
-        let list = scorings(survivors);
-        let view = View::of(row, 0, 0, &Candidates::new(&list), randomness).unwrap();
+    fn naive(row: &[f32], survivors: &Survivors, randomness: &Randomness<'_>) -> Vec<bool> {
+        let view = View::of(row, 0, 0, &survivors.candidates(), randomness).unwrap();
         let scores = |m: usize| {
-            let score = |label| view.label_score(label, &list[m], Scale::Ranked);
+            let score = |label| view.label_score(label, &survivors[m].scoring, Scale::Ranked);
             (0..row.len()).map(score).collect::<Vec<f64>>()
         };
         let scores: Vec<Vec<f64>> = (0..survivors.len()).map(scores).collect();
@@ -449,6 +371,7 @@ mod tests {
                     Survivor { scoring, lo, hi, at_lo, between, weight }
                 })
                 .collect();
+            let survivors = Survivors::new(survivors).unwrap();
             let randomness = Randomness { uniforms: Uniforms::Fixed(u), ..Randomness::default() };
             let matrix = Matrix::new(&row, row.len()).unwrap();
             let sets =

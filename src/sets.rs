@@ -10,11 +10,11 @@ use crate::group::Group;
 use crate::kernel::{Candidates, Views};
 use crate::lane_cut::LaneCut;
 use crate::results::room;
-use crate::rows::{GROUP, RowBuffer, Rows};
+use crate::rows::{GROUP, Rows};
 use crate::scoring::Scoring;
 use crate::selected::Vote;
 use crate::simd::instances;
-use crate::spare::Space;
+use crate::spare::{Space, with_labels};
 use crate::threads::{Plan, Size, map_only, map_parts};
 use crate::uniform::Randomness;
 
@@ -74,17 +74,23 @@ impl Sets {
     ) -> Result<Self, Error> {
         let mut offsets = room(n_rows.saturating_add(1), 1)?;
         if let Some(range) = size.only_block() {
+            // Copied from a list that grew before, so that the result is allocated once, as long as it is.
             let labels = map_only(range, plan, &mut offsets[1..], |range, ends| {
-                let mut block = SetBlock::new(ends);
-                work(range, &mut block)?;
-                Ok(block.labels)
+                with_labels(|grown| {
+                    let mut block = SetBlock::new(ends, std::mem::take(grown));
+                    work(range, &mut block)?;
+                    let mut labels = room(block.labels.len(), 1)?;
+                    labels.copy_from_slice(&block.labels);
+                    *grown = block.labels;
+                    Ok(labels)
+                })
             })?;
             return Ok(Self { offsets, labels });
         }
         let mut rest = &mut offsets[1..];
         let part = |range: &Range<usize>| rest.split_off_mut(..range.len()).unwrap_or_default();
         let blocks = map_parts(part, size, plan, |range, ends| {
-            let mut block = SetBlock::new(ends);
+            let mut block = SetBlock::new(ends, Vec::new());
             work(range, &mut block)?;
             Ok(block.labels)
         })?;
@@ -121,9 +127,9 @@ pub(crate) struct SetBlock<'a> {
 }
 
 impl<'a> SetBlock<'a> {
-    /// For as many rows as there are ends.
-    pub(crate) fn new(ends: &'a mut [i64]) -> Self {
-        Self { labels: Vec::new(), ends, ended: 0 }
+    /// For as many rows as there are ends, with an empty list for their labels.
+    pub(crate) fn new(ends: &'a mut [i64], labels: Vec<i32>) -> Self {
+        Self { labels, ends, ended: 0 }
     }
 
     /// Adds the sets of at most a group of rows, of which the first labels are given, and how many belong to it.
@@ -167,15 +173,14 @@ fn sets_rows<F: Float, R: Rows<F>>(
     range: Range<usize>,
     sets: &mut SetBlock<'_>,
 ) -> Result<(), Error> {
-    let candidates = Candidates::new(std::slice::from_ref(cut.scoring));
-    let (mut space, done) = (Space::<F>::taken(), range.len());
-    let Space { columns, vote: Vote { top, masses, .. }, order, .. } = &mut *space;
-    let mut scratch = RowBuffer::fetching();
+    let candidates = Candidates::only(cut.scoring);
+    let (mut space, done) = (Space::<F>::fetching(), range.len());
+    let Space { lent: scratch, columns, vote: Vote { top, masses, .. }, order, .. } = &mut *space;
     let mut views = Views::new(rows.n_labels());
     for (first, count) in groups(rows, range) {
         let ahead = rows.ahead(first + count);
         let mut lent: [&[F]; GROUP] = [&[]; GROUP];
-        rows.group(first, count, &mut scratch, &mut lent)?;
+        rows.group(first, count, scratch, &mut lent)?;
         let mut group = Group::new(&lent, count, ahead, columns).fetching(rows.columns_ahead(first));
         views.read(&mut group, &candidates, randomness, first, |i| rows.position(first + i))?;
         let mut ends = None;

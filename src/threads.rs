@@ -7,11 +7,12 @@
 //! Small work never enters the pool.
 
 use std::ops::Range;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use crate::error::Error;
+use crate::planes::Planes;
 use crate::rows::GROUP;
 use crate::simd::with_subnormals;
+use crate::thread_count::default_threads;
 
 /// Matrix elements below which a call stays on the calling thread.
 const PARALLEL_FROM: usize = 1 << 15;
@@ -62,6 +63,11 @@ impl Size {
         Self { n_rows, n_labels, row_cost: n_labels.saturating_mul(passes).max(1) }
     }
 
+    /// Whether it is too small for the pool.
+    fn is_small(self) -> bool {
+        self.n_rows.saturating_mul(self.row_cost) < PARALLEL_FROM
+    }
+
     /// All rows, where they are few enough for one block.
     pub(crate) fn only_block(self) -> Option<Range<usize>> {
         let mut blocks = self.blocks();
@@ -79,6 +85,8 @@ impl Size {
         // In long calls several groups: the next one is on its way to the cache while one is worked on.
         let most = (LONG_BLOCK / self.row_cost).next_multiple_of(GROUP);
         let rows = if self.n_rows / rows >= MANY_BLOCKS { (8 * rows).min(most).max(rows) } else { rows };
+        // Small calls are one block, which allocates nothing.
+        let rows = if self.is_small() { self.n_rows.max(1) } else { rows };
         (0..self.n_rows).step_by(rows).map(move |start| start..self.n_rows.min(start + rows))
     }
 }
@@ -108,24 +116,24 @@ pub(crate) fn map_blocks<R: Send>(
 }
 
 /// Fills `out`, laid out as planes times rows times `width`, block by block: `work` gets the rows and,
-/// for each plane, the part of it that belongs to them.
+/// the part of each plane that belongs to them.
 pub(crate) fn fill<T: Send>(
     out: &mut [T],
     width: usize,
     size: Size,
     plan: &Plan<'_>,
-    work: impl Fn(Range<usize>, &mut [&mut [T]]) -> Result<(), Error> + Sync,
+    work: impl Fn(Range<usize>, &mut Planes<'_, T>) -> Result<(), Error> + Sync,
 ) -> Result<(), Error> {
     let plane = size.n_rows * width;
-    if out.len() == plane
-        && let Some(range) = size.only_block()
-    {
-        return map_only(range, plan, out, |range, out| work(range, &mut [out]));
+    if let Some(range) = size.only_block() {
+        return map_only(range, plan, Planes::Whole(out, plane), |range, mut planes| {
+            work(range, &mut planes)
+        });
     }
     let mut rest: Vec<&mut [T]> = if plane == 0 { Vec::new() } else { out.chunks_exact_mut(plane).collect() };
-    let parts = |range: &Range<usize>| -> Vec<&mut [T]> {
+    let parts = |range: &Range<usize>| {
         let count = range.len() * width;
-        rest.iter_mut().map(|part| part.split_off_mut(..count).unwrap_or_default()).collect()
+        Planes::Parts(rest.iter_mut().map(|part| part.split_off_mut(..count).unwrap_or_default()).collect())
     };
     map_parts(parts, size, plan, |range, mut parts| work(range, &mut parts))?;
     Ok(())
@@ -184,7 +192,7 @@ fn check_threads(plan: &Plan<'_>) -> Result<(), Error> {
 /// The threads a call gets. Small ones do not even ask how many there are, which costs a file or two.
 fn threads_for(size: Size, plan: &Plan<'_>) -> Result<usize, Error> {
     check_threads(plan)?;
-    if size.n_rows.saturating_mul(size.row_cost) < PARALLEL_FROM {
+    if size.is_small() {
         return Ok(1);
     }
     let n_threads = match (plan.n_threads, pool::of_caller()) {
@@ -193,72 +201,6 @@ fn threads_for(size: Size, plan: &Plan<'_>) -> Result<usize, Error> {
         (None, None) => default_threads()?,
     };
     Ok(n_threads.min(pool::LARGEST))
-}
-
-/// What [`set_default_threads`] was given; 0 for nothing.
-static CHOSEN: AtomicUsize = AtomicUsize::new(0);
-
-/// Variables that set the number of threads, ours first. Ray sets the last of them and no other.
-const VARIABLES: [&str; 3] = ["TIGHTSET_NUM_THREADS", "RAYON_NUM_THREADS", "OMP_NUM_THREADS"];
-
-/// Sets the threads of calls that do not say; `None` goes back to the environment and the machine.
-///
-/// # Errors
-/// When the number is 0 or more than a process should have.
-pub fn set_default_threads(n_threads: Option<usize>) -> Result<(), Error> {
-    if n_threads.is_some_and(|n| !(1..=pool::MOST).contains(&n)) {
-        let found = n_threads.unwrap_or(0);
-        return Err(Error::argument("n_threads", "between 1 and 1024", found));
-    }
-    CHOSEN.store(n_threads.unwrap_or(0), Ordering::Relaxed);
-    Ok(())
-}
-
-/// Threads of calls that do not say: what was set, else the first of `TIGHTSET_NUM_THREADS`,
-/// `RAYON_NUM_THREADS` and `OMP_NUM_THREADS` that is, else what the machine and its container allow.
-///
-/// # Errors
-/// When such a variable does not hold a number of threads.
-pub fn default_threads() -> Result<usize, Error> {
-    match CHOSEN.load(Ordering::Relaxed) {
-        0 => from_environment(|name| std::env::var(name).ok()),
-        chosen => Ok(chosen),
-    }
-}
-
-fn from_environment(read: impl Fn(&str) -> Option<String>) -> Result<usize, Error> {
-    for name in VARIABLES {
-        let Some(text) = read(name) else { continue };
-        // OpenMP allows a list, one number for each level of nesting.
-        let first = text.split(',').next().unwrap_or_default().trim();
-        match first.parse::<usize>() {
-            _ if first.is_empty() => {}
-            Ok(0) if name == "RAYON_NUM_THREADS" => {} // rayon's own word for its default
-            Ok(n) if (1..=pool::MOST).contains(&n) => return Ok(n),
-            _ => {
-                let expected = "a number of threads between 1 and 1024";
-                return Err(Error::Argument { name, expected, found: format!("{text:?}") });
-            }
-        }
-    }
-    Ok(available_threads())
-}
-
-/// Threads that the machine and its container allow this process, as found when it first asks.
-///
-/// To find out takes some forty system calls; a forked process asks anew.
-#[must_use]
-pub fn available_threads() -> usize {
-    /// Process and threads in one word, so that no other thread sees half of it.
-    static FOUND: AtomicU64 = AtomicU64::new(0);
-    let process = u64::from(std::process::id());
-    let found = FOUND.load(Ordering::Relaxed);
-    if found >> 32 == process {
-        return (found & u64::from(u32::MAX)) as usize;
-    }
-    let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get).min(pool::MOST);
-    FOUND.store(process << 32 | threads as u64, Ordering::Relaxed);
-    threads
 }
 
 #[cfg(feature = "rayon")]
@@ -271,10 +213,8 @@ mod pool {
 
     use crate::error::Error;
 
-    /// More threads than this help no one and may exhaust the process.
-    pub(super) const MOST: usize = 1024;
     /// The most that a call can use.
-    pub(super) const LARGEST: usize = MOST;
+    pub(super) const LARGEST: usize = crate::thread_count::MOST;
 
     struct Pool {
         process: u32,
@@ -389,7 +329,6 @@ mod pool {
 mod pool {
     use crate::error::Error;
 
-    pub(super) const MOST: usize = 1024;
     pub(super) const LARGEST: usize = 1;
 
     pub(super) fn of_caller() -> Option<usize> {
@@ -423,36 +362,36 @@ mod tests {
 
     #[test]
     fn planes_are_filled_where_they_belong() {
-        let (planes, n, width) = (3, 50_000, 2);
-        let mut out = vec![0_usize; planes * n * width];
-        fill(&mut out, width, Size::new(n, 64, 1), &Plan::default(), |range, parts| {
-            for (p, part) in parts.iter_mut().enumerate() {
-                for (i, row) in range.clone().zip(part.chunks_mut(width)) {
-                    row.copy_from_slice(&[p * n + i, 1]);
+        let (planes, width) = (3, 2);
+        // Many blocks, and the only one of a small call.
+        for n in [50_000, 500] {
+            let mut out = vec![0_usize; planes * n * width];
+            fill(&mut out, width, Size::new(n, 64, 1), &Plan::default(), |range, parts| {
+                for p in 0..planes {
+                    for (i, row) in range.clone().zip(parts.plane(p).chunks_mut(width)) {
+                        row.copy_from_slice(&[p * n + i, 1]);
+                    }
                 }
-            }
-            Ok(())
-        })
-        .unwrap();
-        assert!(out.chunks(2).enumerate().all(|(i, pair)| pair == [i, 1]));
+                Ok(())
+            })
+            .unwrap();
+            assert!(out.chunks(2).enumerate().all(|(i, pair)| pair == [i, 1]));
+        }
     }
 
     #[test]
-    fn variables_are_read_in_order() {
-        let with = |pairs: &[(&str, &str)]| {
-            from_environment(|name| {
-                pairs.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
-            })
-        };
-        assert_eq!(with(&[]).unwrap(), available_threads());
-        assert_eq!(with(&[("OMP_NUM_THREADS", "3,2")]).unwrap(), 3);
-        assert_eq!(with(&[("OMP_NUM_THREADS", "3"), ("RAYON_NUM_THREADS", "5")]).unwrap(), 5);
-        assert_eq!(with(&[("RAYON_NUM_THREADS", "0"), ("OMP_NUM_THREADS", " 7 ")]).unwrap(), 7);
-        assert_eq!(with(&[("TIGHTSET_NUM_THREADS", "2"), ("RAYON_NUM_THREADS", "x")]).unwrap(), 2);
-        for bad in ["0", "-1", "x", "100000", "1.5"] {
-            let error = with(&[("TIGHTSET_NUM_THREADS", bad)]).unwrap_err().to_string();
-            assert!(error.contains("TIGHTSET_NUM_THREADS") && error.contains(bad), "{error}");
+    fn small_calls_are_one_block() {
+        for n_labels in [1, 3, 100, 1000, 5000] {
+            for passes in [1, 2, 40] {
+                let largest = (PARALLEL_FROM - 1) / (n_labels * passes);
+                let only = |n_rows| Size::new(n_rows, n_labels, passes).only_block();
+                assert!(
+                    largest == 0 || only(largest) == Some(0..largest),
+                    "{n_labels} labels, {passes} passes"
+                );
+            }
         }
+        assert_eq!(Size::new(0, 10, 1).only_block(), None);
     }
 
     #[test]

@@ -6,6 +6,7 @@
 
 use crate::float::Float;
 use crate::nucleus::{Candidates, FEW_LABELS, Wanted};
+use crate::spare::bytes;
 
 /// Labels by rank, sorted as far as asked for.
 #[derive(Debug, Default)]
@@ -41,6 +42,11 @@ impl<F: Float> TopLabels<F> {
         self.logits.clear();
         self.logits.reserve(n_labels);
         self.candidates.make_room(n_labels);
+    }
+
+    /// Bytes that it has room for.
+    pub(crate) fn bytes(&self) -> usize {
+        bytes(&self.keys) + bytes(&self.ranked) + bytes(&self.logits) + self.candidates.bytes()
     }
 
     /// Forgets the last row.

@@ -2,76 +2,18 @@
 //! documents that are damaged.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
+#[path = "checks/counting.rs"]
+mod counting;
 #[path = "checks/damage.rs"]
 mod damage;
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
-
+use counting::{Counting, allocations, peak};
 use damage::Choices;
 use serde_json::Value;
-use tightset::{
-    Float, Matrix, Options, Plan, Predictor, Randomness, Reweight, Scale, Score, Scoring, Scratch,
-    label_scores, predict_sets, probe,
-};
-
-/// The system's allocator, counting what the thread asks for.
-struct Counting;
-
-thread_local! {
-    static COUNT: Cell<usize> = const { Cell::new(0) };
-    /// Bytes that the thread has, and the most that it had. What one thread makes and another drops is
-    /// counted wrong; here none is.
-    static LIVE: Cell<isize> = const { Cell::new(0) };
-    static PEAK: Cell<isize> = const { Cell::new(0) };
-}
-
-fn counted(more: usize, less: usize) {
-    COUNT.set(COUNT.get() + usize::from(more > 0));
-    // An allocator that moves a block has both for a while.
-    PEAK.set(PEAK.get().max(LIVE.get() + more as isize));
-    LIVE.set(LIVE.get() + more as isize - less as isize);
-}
-
-// SAFETY: hands every request to the system's allocator unchanged.
-#[allow(unsafe_code, reason = "an allocator")]
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        counted(layout.size(), 0);
-        // SAFETY: as the caller promised.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        counted(size, layout.size());
-        // SAFETY: as the caller promised.
-        unsafe { System.realloc(block, layout, size) }
-    }
-
-    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-        counted(0, layout.size());
-        // SAFETY: as the caller promised.
-        unsafe { System.dealloc(block, layout) }
-    }
-}
+use tightset::{Float, Options, Predictor, Scratch, probe};
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
-
-/// Allocations of this thread during `work`.
-fn allocations(work: impl FnOnce()) -> usize {
-    let before = COUNT.get();
-    work();
-    COUNT.get() - before
-}
-
-/// The most bytes that this thread had at once during `work`, beyond those before.
-fn peak(work: impl FnOnce()) -> isize {
-    let before = LIVE.get();
-    PEAK.set(before);
-    work();
-    PEAK.get() - before
-}
 
 /// Rows of all kinds: sharp, flat, tied, with impossible labels.
 fn rows<F: Float>(n_labels: usize) -> Vec<Vec<F>> {
@@ -140,34 +82,6 @@ fn long_rows_allocate_nothing() {
         let text = std::fs::read_to_string(path).unwrap().replace("\"n_labels\": 4", "\"n_labels\": 1000");
         let predictor = Predictor::from_json(&probe::sealed(&text).unwrap()).unwrap();
         assert_eq!((predictor.n_labels(), count::<f32>(&predictor)), (1000, 0));
-    }
-}
-
-/// One-row calls allocate their result and nothing else, once a thread has made one.
-#[test]
-fn calls_of_one_row_allocate_their_result() {
-    fn counted<F: Float>(n_labels: usize, scoring: &Scoring) -> (usize, usize) {
-        let (randomness, plan) = (Randomness::default(), Plan { n_threads: Some(2), ..Plan::default() });
-        // One label stands out: the set is short, and its labels grow no more than once.
-        let logit = |label: usize| if label == 1 { 60.0 } else { (label * 7 % 11) as f64 };
-        let row: Vec<F> = (0..n_labels).map(|label| F::from_f64(logit(label))).collect();
-        let matrix = Matrix::new(&row, n_labels).unwrap();
-        let mut scores = [0.0];
-        let mut scored = || {
-            label_scores(&matrix, &[1], &[*scoring], Scale::Ranked, &randomness, &plan, &mut scores).unwrap();
-        };
-        let cut = || drop(predict_sets(&matrix, scoring, 2.0, true, &randomness, &plan).unwrap());
-        scored();
-        cut();
-        (allocations(scored), allocations(cut))
-    }
-    for n_labels in [2, 10, 100, 1000, 20_000] {
-        for power in [0.0, 1.0] {
-            let scoring = Scoring::new(Score::Aps, Reweight::new(1.0, power).unwrap(), 1.0).unwrap();
-            // Scores go where the caller says; sets are their offsets and their labels.
-            assert_eq!(counted::<f32>(n_labels, &scoring), (0, 2), "{n_labels} labels, power {power}");
-            assert_eq!(counted::<f64>(n_labels, &scoring), (0, 2), "{n_labels} labels, power {power}");
-        }
     }
 }
 

@@ -86,12 +86,12 @@ def test_groups_are_given_exactly_when_calibration_had_them():
 def test_cells_of_the_core_are_refused():
     scoring = ts.Recipe("aps").candidates[0].core
     none = np.empty(0)
-    cell = ([(scoring, 1.0, 1.0, 0, none, 1)], False, [])
+    cell = (_core.Survivors([(scoring, 1.0, 1.0, 0, none, 1)]), False, [])
     of = np.zeros(3, np.uint32)
     with pytest.raises(ValueError, match="cell_of must be the number of a cell for each label, got 1"):
         _core.Cells([cell], of + 1)
-    with pytest.raises(ValueError, match="cells must be with at least one candidate each"):
-        _core.Cells([([], False, [])], of)
+    with pytest.raises(ValueError, match="survivors must be at least one, got 0"):
+        _core.Survivors([])
     with pytest.raises(ValueError, match="most_ranks must have one value"):
         _core.Cells([cell], of, of[:2])
     cells = _core.Cells([cell], of)

@@ -368,7 +368,7 @@ def test_the_core_refuses_what_the_layer_would():
     survivor = (_core.Scoring("aps"), 0.0, 1.0, 3, np.array([2.0]), 1)
     for survivors in ([], [survivor], [(*survivor[:4], np.array([0.5]), 0)]):
         with pytest.raises(ValueError, match="survivors must be"):
-            _core.predict_selected_sets(Z, survivors, allow_empty=True, seed=0)
+            _core.Survivors(survivors)
 
 
 def test_probabilities_passed_as_logits_are_noticed():

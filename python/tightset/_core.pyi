@@ -12,6 +12,7 @@ __all__ = [
     "Cells",
     "InternalError",
     "Scoring",
+    "Survivors",
     "_panic_for_tests",
     "_row_maxima",
     "all_scores",
@@ -61,16 +62,19 @@ class Scoring:
     def __deepcopy__(self, _memo: Any, /) -> Scoring: ...
 
 @final
+class Survivors:
+    def __new__(
+        cls,
+        survivors: Sequence[tuple[Scoring, float, float, int, NDArray[np.float64], int]],
+    ) -> Survivors: ...
+    def __copy__(self) -> Survivors: ...
+    def __deepcopy__(self, _memo: Any, /) -> Survivors: ...
+
+@final
 class Cells:
     def __new__(
         cls,
-        cells: Sequence[
-            tuple[
-                Sequence[tuple[Scoring, float, float, int, NDArray[np.float64], int]],
-                bool,
-                Sequence[NDArray[np.float64]],
-            ]
-        ],
+        cells: Sequence[tuple[Survivors, bool, Sequence[NDArray[np.float64]]],],
         cell_of: NDArray[np.uint32],
         most_ranks: NDArray[np.uint32] | None = None,
     ) -> Cells: ...
@@ -147,7 +151,7 @@ def predict_sets(
 ) -> tuple[NDArray[np.int64], NDArray[np.int32]]: ...
 def predict_selected_sets(
     logits: NDArray[Any],
-    survivors: Sequence[tuple[Scoring, float, float, int, NDArray[np.float64], int]],
+    survivors: Survivors,
     *,
     allow_empty: bool,
     seed: int,
@@ -159,7 +163,7 @@ def predict_selected_sets(
 ) -> tuple[NDArray[np.int64], NDArray[np.int32]]: ...
 def selected_p_values(
     logits: NDArray[Any],
-    survivors: Sequence[tuple[Scoring, float, float, int, NDArray[np.float64], int]],
+    survivors: Survivors,
     sorted_scores: Sequence[NDArray[np.float64]],
     *,
     seed: int,

@@ -43,6 +43,28 @@ class Candidate:
     weight: int = 1
 
 
+def survivors(candidates: tuple[Candidate, ...]) -> _core.Survivors:
+    """Return candidates as the core takes them."""
+    return _core.Survivors(
+        [
+            (
+                c.scoring.core,
+                c.threshold if c.lo is None else c.lo,
+                c.threshold,
+                c.pairs_at_lo or 0,
+                np.array(c.between, dtype=np.float64),
+                c.weight,
+            )
+            for c in candidates
+        ]
+    )
+
+
+def several(candidates: tuple[Candidate, ...]) -> _core.Survivors | None:
+    """Return the same if they are several: made once, as that takes longer than predicting a row."""
+    return survivors(candidates) if len(candidates) > 1 else None
+
+
 @dataclass(frozen=True, slots=True)
 class Cell:
     """Calibration rows that are calibrated together, and what came of it.
@@ -62,6 +84,10 @@ class Cell:
     rank: int
     candidates: tuple[Candidate, ...]
     calibration_scores: NDArray[np.float64] | None = field(default=None, repr=False, compare=False)
+    core: _core.Survivors | None = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "core", several(self.candidates))
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,24 +174,6 @@ class Condition:
             raise ValueError(message)
         cells: NDArray[np.int64] = np.array([known.get(name, self.pooled) for name in names], dtype=np.int64)
         return cells[index]
-
-
-Survivor: TypeAlias = tuple[_core.Scoring, float, float, int, NDArray[np.float64], int]
-
-
-def survivors(candidates: tuple[Candidate, ...]) -> list[Survivor]:
-    """Return candidates as the core takes them."""
-    return [
-        (
-            c.scoring.core,
-            c.threshold if c.lo is None else c.lo,
-            c.threshold,
-            c.pairs_at_lo or 0,
-            np.array(c.between, dtype=np.float64),
-            c.weight,
-        )
-        for c in candidates
-    ]
 
 
 def one_scoring(cells: tuple[Cell, ...]) -> Scoring | None:

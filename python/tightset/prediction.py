@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tightset import _core
-from tightset.cells import Candidate, Condition, survivors
+from tightset.cells import Cell, Condition
+
+if TYPE_CHECKING:
+    from tightset.predictor import Predictor
 
 Compressed = tuple[NDArray[np.int64], NDArray[np.int32]]
 """Where the labels of each row begin, and the labels, as `PredictionSets` holds them."""
 
 
-def sets_of(array: NDArray[Any], candidates: tuple[Candidate, ...], settings: dict[str, Any]) -> Compressed:
+def sets_of(array: NDArray[Any], calibrated: Cell | Predictor, settings: dict[str, Any]) -> Compressed:
     """Return the sets that candidates give."""
-    if len(candidates) > 1:
-        return _core.predict_selected_sets(array, survivors(candidates), **settings)
-    (only,) = candidates
+    if calibrated.core is not None:
+        return _core.predict_selected_sets(array, calibrated.core, **settings)
+    (only,) = calibrated.candidates
     return _core.predict_sets(array, only.scoring.core, only.threshold, **settings)
 
 
@@ -35,7 +38,7 @@ def conditional_sets(
     sizes, parts = np.zeros(len(array), dtype=np.int64), []
     for cell in np.unique(of_rows):
         rows = np.flatnonzero(of_rows == cell)
-        indptr, labels = sets_of(array, condition.cells[cell].candidates, _for_rows(settings, rows))
+        indptr, labels = sets_of(array, condition.cells[cell], _for_rows(settings, rows))
         sizes[rows] = np.diff(indptr)
         parts.append((rows, labels))
     indptr = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(sizes)])
@@ -50,19 +53,19 @@ def conditional_sets(
 
 def p_values_of(
     array: NDArray[Any],
-    candidates: tuple[Candidate, ...],
-    scores: NDArray[np.float64] | None,
+    calibrated: Cell | Predictor,
     settings: dict[str, Any],
     *,
     smoothed: bool,
 ) -> NDArray[np.float64]:
     """Return the p-values that candidates give."""
+    scores = calibrated.calibration_scores
     assert scores is not None, "p-values come with scores"
-    if len(candidates) == 1:
-        core = candidates[0].scoring.core
-        return _core.p_values(array, core, scores[0], smoothed=smoothed, **settings)
-    _refuse_smoothed(len(candidates), smoothed=smoothed)
-    return _core.selected_p_values(array, survivors(candidates), list(scores), **settings)
+    if calibrated.core is not None:
+        _refuse_smoothed(len(calibrated.candidates), smoothed=smoothed)
+        return _core.selected_p_values(array, calibrated.core, list(scores), **settings)
+    (only,) = calibrated.candidates
+    return _core.p_values(array, only.scoring.core, scores[0], smoothed=smoothed, **settings)
 
 
 def conditional_p_values(
@@ -83,7 +86,7 @@ def conditional_p_values(
     for i in np.unique(of_rows):
         rows, cell = np.flatnonzero(of_rows == i), condition.cells[i]
         some = _for_rows(settings, rows)
-        found[rows] = p_values_of(array, cell.candidates, cell.calibration_scores, some, smoothed=smoothed)
+        found[rows] = p_values_of(array, cell, some, smoothed=smoothed)
     return found
 
 

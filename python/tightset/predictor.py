@@ -23,7 +23,7 @@ from tightset._inputs import (
     check_texts,
     warn_if_probabilities,
 )
-from tightset.cells import Candidate, Condition, one_scoring
+from tightset.cells import Candidate, Condition, one_scoring, several
 from tightset.pac import Guarantee
 from tightset.prediction import conditional_p_values, conditional_sets, p_values_of, sets_of
 from tightset.recipes import Recipe
@@ -90,6 +90,10 @@ class Predictor:
     label_names: tuple[str, ...] | None = None
     selection_curve: SelectionCurve | None = field(default=None, compare=False)
     calibration_scores: NDArray[np.float64] | None = field(default=None, compare=False)
+    core: _core.Survivors | None = field(init=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "core", several(self.candidates))
 
     def __repr__(self) -> str:
         # Not all fields: candidates may be hundreds, each with a table of scores.
@@ -186,7 +190,7 @@ class Predictor:
         }
         of_rows = self._cells_of(groups, n)
         if self.condition is None:
-            indptr, indices = sets_of(array, self.candidates, settings)
+            indptr, indices = sets_of(array, self, settings)
         else:
             indptr, indices = conditional_sets(array, self.condition, of_rows, settings)
         return PredictionSets(indptr, indices, self.n_labels)
@@ -273,8 +277,7 @@ class Predictor:
         }
         of_rows = self._cells_of(groups, len(array))
         if self.condition is None:
-            scores = self.calibration_scores
-            return p_values_of(array, self.candidates, scores, settings, smoothed=is_smoothed)
+            return p_values_of(array, self, settings, smoothed=is_smoothed)
         return conditional_p_values(array, self.condition, of_rows, settings, smoothed=is_smoothed)
 
     @property

@@ -13,7 +13,7 @@ use crate::predictor::{Detail, Predictor};
 use crate::quantile::conformal_rank;
 use crate::recipe::{Recipe, Selection};
 use crate::scoring::Reweight;
-use crate::selected::Survivor;
+use crate::survivors::{Survivor, Survivors};
 
 /// What the cells of a document are checked against.
 pub(super) struct Facts<'a> {
@@ -65,10 +65,10 @@ pub(super) fn cell(
         None => Vec::new(),
     };
     let reweights = candidates.iter().map(|c| c.reweight).collect();
-    let candidates = candidates.into_iter().map(|c| c.survivor).collect();
+    let candidates = Survivors::new(candidates.into_iter().map(|c| c.survivor).collect())
+        .map_err(|error| Error::Document(error.to_string()))?;
     let cell = Cell { candidates, counts_all: false, scores };
-    let detail = Detail::new(n, rank, reweights, &cell);
-    Ok((cell, detail))
+    Ok((cell, Detail { n_calibration: n, rank, reweights }))
 }
 
 /// What coverage is conditional on.

@@ -244,12 +244,8 @@ pub(super) fn mask<'py>(
         let size = Size::new(n_rows, n_labels, 1);
         fill(&mut mask, n_labels, size, &plan(None, interrupt), |rows, parts| {
             let offsets = &offsets[rows.start..=rows.end];
-            for part in parts {
-                for (row, bounds) in part.chunks_exact_mut(n_labels.max(1)).zip(offsets.windows(2)) {
-                    mark(row, bounds, labels)?;
-                }
-            }
-            Ok(())
+            let rows = parts.only().chunks_exact_mut(n_labels.max(1));
+            rows.zip(offsets.windows(2)).try_for_each(|(row, bounds)| mark(row, bounds, labels))
         })?;
         Ok(mask)
     })?;

@@ -14,7 +14,7 @@ use super::arguments::{
     randomness, scorings, table,
 };
 use super::enter::enter;
-use super::selecting::{PySurvivor, survivors};
+use super::selecting::PySurvivors;
 use crate::cell_counts::Parting;
 use crate::cells::{Cell, Partition};
 use crate::counts::Bracket;
@@ -30,7 +30,7 @@ pub(super) struct PyCells {
 }
 
 /// A cell: its candidates, whether they count all labels, and their sorted scores, if they were kept.
-type PyCell<'py> = (Vec<PySurvivor<'py>>, bool, Vec<PyReadonlyArray1<'py, f64>>);
+type PyCell<'py> = (Py<PySurvivors>, bool, Vec<PyReadonlyArray1<'py, f64>>);
 
 #[pymethods]
 impl PyCells {
@@ -44,7 +44,7 @@ impl PyCells {
         let cells = cells.iter().map(|(candidates, counts_all, scores)| {
             let scores = scores.iter().map(|s| Ok(contiguous("scores", s)?.to_vec()));
             let scores = scores.collect::<PyResult<_>>()?;
-            Ok(Cell { candidates: survivors(candidates)?, counts_all: *counts_all, scores })
+            Ok(Cell { candidates: candidates.get().0.clone(), counts_all: *counts_all, scores })
         });
         let cells: Vec<Cell> = cells.collect::<PyResult<_>>()?;
         let most_ranks = optional("most_ranks", most_ranks.as_ref())?.map(<[u32]>::to_vec);

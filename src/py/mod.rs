@@ -27,7 +27,8 @@ mod _core {
     use super::enter::InternalError;
     #[pymodule_export]
     use super::selecting::{
-        count_digits, count_pairs, keys_within, order_statistics, predict_selected_sets, selected_p_values,
+        PySurvivors, count_digits, count_pairs, keys_within, order_statistics, predict_selected_sets,
+        selected_p_values,
     };
 
     /// Loads NumPy's C interface now: a signal that arrives while it is loaded by a first call would

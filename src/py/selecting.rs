@@ -21,17 +21,36 @@ use crate::counts::Bracket;
 use crate::error::Error;
 use crate::radix::{self, Slot};
 use crate::results::room;
-use crate::selected::Survivor;
+use crate::survivors::{Survivor, Survivors};
 
 /// A candidate that rows may select: its scoring, lo, hi, pairs up to lo, the scores between, its weight.
-pub(super) type PySurvivor<'py> = (PyRef<'py, PyScoring>, f64, f64, u64, PyReadonlyArray1<'py, f64>, u32);
+type PySurvivor<'py> = (PyRef<'py, PyScoring>, f64, f64, u64, PyReadonlyArray1<'py, f64>, u32);
 
-pub(super) fn survivors(found: &[PySurvivor<'_>]) -> PyResult<Vec<Survivor>> {
-    let each = found.iter().map(|(scoring, lo, hi, at_lo, between, weight)| {
-        let between = contiguous("between", between)?.to_vec();
-        Ok(Survivor { scoring: scoring.0, lo: *lo, hi: *hi, at_lo: *at_lo, between, weight: *weight })
-    });
-    each.collect()
+/// Candidates that rows may select, read once and used for many predictions.
+#[pyclass(frozen, module = "tightset._core", name = "Survivors")]
+#[derive(Debug)]
+pub(super) struct PySurvivors(pub(super) Survivors);
+
+#[pymethods]
+impl PySurvivors {
+    #[new]
+    fn new(survivors: Vec<PySurvivor<'_>>) -> PyResult<Self> {
+        let each = survivors.iter().map(|(scoring, lo, hi, at_lo, between, weight)| {
+            let between = contiguous("between", between)?.to_vec();
+            Ok(Survivor { scoring: scoring.0, lo: *lo, hi: *hi, at_lo: *at_lo, between, weight: *weight })
+        });
+        Ok(Self(Survivors::new(each.collect::<PyResult<_>>()?)?))
+    }
+
+    /// Immutable, so its copies are itself.
+    fn __copy__(slf: Py<Self>) -> Py<Self> {
+        slf
+    }
+
+    #[pyo3(signature = (_memo, /))]
+    fn __deepcopy__(slf: Py<Self>, _memo: &Bound<'_, PyAny>) -> Py<Self> {
+        slf
+    }
 }
 
 /// Prediction sets of rows whose labels select among candidates: offsets and labels.
@@ -40,7 +59,7 @@ pub(super) fn survivors(found: &[PySurvivor<'_>]) -> PyResult<Vec<Survivor>> {
 pub(super) fn predict_selected_sets<'py>(
     py: Python<'py>,
     logits: &Bound<'py, PyUntypedArray>,
-    survivors: Vec<PySurvivor<'py>>,
+    survivors: Py<PySurvivors>,
     allow_empty: bool,
     seed: u64,
     u: Option<U<'py>>,
@@ -50,7 +69,7 @@ pub(super) fn predict_selected_sets<'py>(
     n_threads: Option<usize>,
 ) -> PyResult<Compressed<'py>> {
     let table = table(logits, &rows, probabilities)?;
-    let survivors = &self::survivors(&survivors)?;
+    let survivors = &survivors.get().0;
     let randomness = randomness(seed, u.as_ref(), row_ids.as_ref())?;
     let sets = enter(py, table.elements().saturating_mul(survivors.len()), |interrupt| {
         let plan = plan(n_threads, interrupt);
@@ -67,7 +86,7 @@ pub(super) fn predict_selected_sets<'py>(
 pub(super) fn selected_p_values<'py>(
     py: Python<'py>,
     logits: &Bound<'py, PyUntypedArray>,
-    survivors: Vec<PySurvivor<'py>>,
+    survivors: Py<PySurvivors>,
     sorted_scores: Vec<PyReadonlyArray1<'py, f64>>,
     seed: u64,
     row_ids: Option<PyReadonlyArray1<'py, u64>>,
@@ -76,7 +95,7 @@ pub(super) fn selected_p_values<'py>(
     n_threads: Option<usize>,
 ) -> PyResult<Scores2<'py>> {
     let table = table(logits, &rows, probabilities)?;
-    let survivors = &self::survivors(&survivors)?;
+    let survivors = &survivors.get().0;
     let randomness = randomness(seed, None, row_ids.as_ref())?;
     let sorted = sorted_scores.iter().map(|s| contiguous("sorted_scores", s));
     let sorted = &sorted.collect::<PyResult<Vec<_>>>()?;
@@ -84,7 +103,7 @@ pub(super) fn selected_p_values<'py>(
         let plan = plan(n_threads, interrupt);
         let mut out = room(table.len(), table.shape().1)?;
         in_computing_type!(table, F => {
-            crate::selected_p_values::<F, _>(&table, survivors, sorted, &randomness, &plan, &mut out)
+            crate::selected_p_values::<F, _, _>(&table, survivors, sorted, &randomness, &plan, &mut out)
         })?;
         Ok(out)
     })?;
