@@ -319,10 +319,13 @@ impl<'a, F: Float> View<'a, F> {
             // Else another thread has made all labels impossible since the row was scanned.
             let sharpness = self.sharpness(candidate);
             let mut by_rank = order.masses(sums_of(candidate.score), &sharpness, sums);
-            let mut i = 0;
-            while let Some(masses) = by_rank.next() {
-                i += 1;
-                each(order.labels[i - 1], self.score(candidate.score, scale, masses, i));
+            // A group of labels at a time, as the rows of a group are scored: logarithms of many cost little.
+            let (wants, mut masses) = (Wants::of(candidate.score, scale), MassLanes::EMPTY);
+            for labels in order.labels[..order.n_possible].chunks(GROUP) {
+                by_rank.next_group(wants, &mut masses);
+                let scores =
+                    score(candidate.score, scale, self.row.len(), &masses, &masses.rank, &[self.u; GROUP]);
+                labels.iter().zip(scores).for_each(|(&label, score)| each(label, score));
             }
         }
         for &label in &order.labels[order.n_possible..] {

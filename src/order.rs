@@ -4,10 +4,11 @@
 //! float32 and 76 in float64, half of that where sums are coarse) holds them.
 
 use crate::float::Float;
-use crate::masses::{Sharpness, Sums, masses, masses_of_other};
-use crate::score::Masses;
+use crate::masses::{Sharpness, Sums};
+use crate::rows::GROUP;
+use crate::score::{MassLanes, Wants};
 use crate::spare::bytes;
-use crate::sum::{Grain, quanta, sum_terms};
+use crate::sum::{Depths, Grain, each_lane, quanta, sum_terms};
 
 /// A row sorted by falling logit, equal logits by lower label first.
 #[derive(Debug, Default)]
@@ -103,7 +104,7 @@ impl<F: Float> Order<F> {
     }
 }
 
-/// The masses of a sorted row's labels, one after the other.
+/// The masses of a sorted row's labels, a group after the other.
 #[derive(Debug)]
 pub(crate) struct MassesByRank<'a, F> {
     kind: Sums,
@@ -117,26 +118,45 @@ pub(crate) struct MassesByRank<'a, F> {
 }
 
 impl<F: Float> MassesByRank<'_, F> {
-    /// The masses of the next label.
+    /// The masses of the next labels, at most a group of them, with what the score wants; gives how many they are.
+    ///
+    /// What is not a sum is made in lanes, as [`masses`](crate::masses::masses) makes it of one label.
     #[inline(always)]
-    pub(crate) fn next(&mut self) -> Option<Masses> {
-        let (i, max) = (self.seen, self.possible[0]);
-        let y = *self.possible.get(i)?;
-        self.seen += 1;
-        if i > 0 && self.kind == Sums::Others {
-            return Some(masses_of_other(self.total, y, i + 1, max, self.grain, self.sharpness));
+    pub(crate) fn next_group(&mut self, wants: Wants, to: &mut MassLanes<GROUP>) -> usize {
+        let (max, scale, first) = (self.possible[0], self.sharpness.scale, self.seen);
+        let rest = &self.possible[first..];
+        let rest = &rest[..rest.len().min(GROUP)];
+        let (mut logits, mut shifts) = ([max; GROUP], [max; GROUP]);
+        for (i, &y) in rest.iter().enumerate() {
+            let own = quanta(y, max, scale, self.grain);
+            let is_other = self.kind == Sums::Others && first + i > 0;
+            let (below, shift) = if is_other { (0, max) } else { self.sums[first + i] };
+            let above = if is_other { self.total - own } else { self.before };
+            self.before += own;
+            (logits[i], shifts[i]) = (y, shift);
+            (to.above[i], to.below[i]) = (F::sum_to_f64(above), F::sum_to_f64(below));
         }
-        let (below, shift) = self.sums[i];
-        let above = self.before;
-        self.before += quanta(y, max, self.sharpness.scale, self.grain);
-        Some(masses::<F>(max, y, i + 1, above, below, shift, self.sharpness))
+        self.seen += rest.len();
+        let (m, depths) = (max.to_f64(), Depths::new(scale));
+        to.beta = [self.sharpness.beta; GROUP];
+        to.rank = each_lane!([0; GROUP], |i| first + i + 1);
+        if wants.distances {
+            to.distance = each_lane!([0.0; GROUP], |i| m - logits[i].to_f64());
+            to.shift_distance = each_lane!([0.0; GROUP], |i| m - shifts[i].to_f64());
+            to.lead = each_lane!([0.0; GROUP], |i| logits[i].to_f64() - shifts[i].to_f64());
+        }
+        if wants.terms {
+            to.own = each_lane!([0.0; GROUP], |i| depths.term_in_lanes(logits[i], max).to_f64());
+            to.at_shift = each_lane!([0.0; GROUP], |i| depths.term_in_lanes(shifts[i], max).to_f64());
+        }
+        rest.len()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::masses::{label_masses, sums_after_few};
+    use crate::masses::{label_masses, masses, sums_after_few};
     use crate::place::{FEW_BEFORE, place, place_and_before};
     use crate::row::Scan;
     use proptest::prelude::*;
@@ -149,8 +169,12 @@ mod tests {
         for kind in [Sums::Split, Sums::Others] {
             let mut sums = Vec::new();
             let mut by_rank = order.masses(kind, &sharpness, &mut sums);
-            let mut seen = 0;
-            while let Some(all) = by_rank.next() {
+            let (mut seen, mut group) = (0, MassLanes::EMPTY);
+            let all = std::iter::from_fn(|| {
+                let count = by_rank.next_group(Wants::ALL, &mut group);
+                (count > 0).then(|| (0..count).map(|i| group.get(i)).collect::<Vec<_>>())
+            });
+            for all in all.flatten() {
                 let label = order.labels[seen] as usize;
                 let place = place(row, label);
                 seen += 1;
