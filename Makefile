@@ -72,7 +72,7 @@ test-miri: ## run the tests of the core that have no threads under Miri; needs a
 
 # bad_texts and long_rows take megabytes: too long there. Without vectors: Miri detects none, so tests of simd that run
 # for each vector of the machine would check nothing.
-MIRI := cell_counts:: cells:: condition:: counts:: cut:: document:: group:: json:: lane_cut:: masses:: order:: \
+MIRI := all_labels:: cell_counts:: cells:: condition:: counts:: cut:: document:: group:: json:: lane_cut:: masses:: order:: \
   ranked_masses:: recipe:: row:: rows:: score:: scoring:: selected:: sets:: sum:: top_labels:: \
   uniform::tests::streams --skip bad_texts --skip long_rows
 
@@ -201,6 +201,7 @@ $(VENV)/ready: pyproject.toml
 $(VENV)/built: $(VENV)/ready $(SOURCES)
 	@echo "building the extension"
 	$(BIN)/maturin develop
+	@$(BIN)/python -m compileall -q python/tightset # as pip does, where Python may not write bytecode by itself
 	@touch $@
 
 $(PEERS)/built: pyproject.toml $(SOURCES)

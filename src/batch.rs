@@ -1,17 +1,15 @@
-//! Whole-matrix calls that give one result a row or a label: each walks the rows in blocks over threads.
+//! Whole-matrix calls that give one result a row, or a softmax: each walks the rows in blocks over threads.
 //!
 //! Inputs are checked before anything is written: lengths at once, values as rows are read.
 
 use std::ops::Range;
 
-use crate::cells::CellVote;
 use crate::error::Error;
 use crate::float::Float;
 use crate::group::Group;
 use crate::kernel::{Candidates, GroupRequest, LabelWorkspace, View, group_label_scores, sharing_order};
 use crate::place::place;
 use crate::planes::Planes;
-use crate::pvalue::{p_value, smoothed_p_value};
 use crate::row::{Scan, gini, margin};
 use crate::rows::{GROUP, Rows};
 use crate::scoring::{Reweight, Scale, Score, Scoring};
@@ -31,7 +29,7 @@ pub enum Measure {
     Gini,
 }
 
-fn check_length(name: &'static str, found: usize, expected: usize) -> Result<(), Error> {
+pub(crate) fn check_length(name: &'static str, found: usize, expected: usize) -> Result<(), Error> {
     if found == expected { Ok(()) } else { Err(Error::Length { name, found, expected }) }
 }
 
@@ -288,98 +286,6 @@ fn label_scores_rows<F: Float, R: Rows<F>>(
         group.scan(candidates.entropy, |i| rows.position(first + i), &mut workspace.scans)?;
         let request = GroupRequest { first, label: &label, candidates, scale: *scale, randomness };
         group_label_scores(&group, &request, workspace, out, first - start)?;
-    }
-    space.keep(rows, done);
-    Ok(())
-}
-
-/// Scores of all labels, `out` as rows of K. Each equals what [`label_scores`] gives for that label, to
-/// the bit.
-///
-/// # Errors
-/// For a row that is not one of logits, or U outside `[0, 1]`.
-pub fn all_scores<F: Float, R: Rows<F>>(
-    rows: &R,
-    scoring: &Scoring,
-    scale: Scale,
-    randomness: &Randomness<'_>,
-    plan: &Plan<'_>,
-    out: &mut [f64],
-) -> Result<(), Error> {
-    all_labels(rows, scoring, scale, randomness, plan, out, &|_, _, score| score)
-}
-
-/// Conformal p-values of all labels against sorted ranked calibration scores, `out` as rows of K.
-///
-/// # Errors
-/// For a row that is not one of logits, or U outside `[0, 1]`.
-pub fn p_values<F: Float, R: Rows<F>>(
-    rows: &R,
-    scoring: &Scoring,
-    sorted: &[f64],
-    smoothed: bool,
-    randomness: &Randomness<'_>,
-    plan: &Plan<'_>,
-    out: &mut [f64],
-) -> Result<(), Error> {
-    all_labels(rows, scoring, Scale::Ranked, randomness, plan, out, &|i, view: &View<'_, F>, score| {
-        if smoothed {
-            smoothed_p_value(sorted, score, randomness.p_value_uniform(i, view.scan.words()))
-        } else {
-            p_value(sorted, score)
-        }
-    })
-}
-
-/// What is written for a label, given its row and its score.
-type Finish<'a, F> = &'a (dyn Fn(usize, &View<'_, F>, f64) -> f64 + Sync);
-
-fn all_labels<F: Float, R: Rows<F>>(
-    rows: &R,
-    scoring: &Scoring,
-    scale: Scale,
-    randomness: &Randomness<'_>,
-    plan: &Plan<'_>,
-    out: &mut [f64],
-    finish: Finish<'_, F>,
-) -> Result<(), Error> {
-    let (n, k) = (rows.n_rows(), rows.n_labels());
-    check_length("out", out.len(), n * k)?;
-    randomness.check(n)?;
-    // Sorting and scoring a label costs several passes; the number only sets the size of slices.
-    fill(out, k, Size::new(n, k, 8), plan, |range, parts| {
-        all_labels_block::<F, R>(rows, scoring, scale, randomness, finish, range, parts.only())
-    })
-}
-
-instances! {
-    fn all_labels_block<F: Float, R: Rows<F>>(rows: &R, scoring: &Scoring, scale: Scale, randomness: &Randomness<'_>, finish: Finish<'_, F>, range: Range<usize>, out: &mut [f64]) -> Result<(), Error> = all_labels_rows::<F, R>;
-}
-
-#[inline(always)]
-fn all_labels_rows<F: Float, R: Rows<F>>(
-    rows: &R,
-    scoring: &Scoring,
-    scale: Scale,
-    randomness: &Randomness<'_>,
-    finish: Finish<'_, F>,
-    range: Range<usize>,
-    out: &mut [f64],
-) -> Result<(), Error> {
-    let (k, start, done) = (rows.n_labels(), range.start, range.len());
-    let candidates = Candidates::only(scoring);
-    let mut space = Space::<F>::taken();
-    let Space { lent: scratch, cell_vote: CellVote { workspace, .. }, .. } = &mut *space;
-    for (first, count) in groups(rows, range) {
-        let mut group: [&[F]; GROUP] = [&[]; GROUP];
-        rows.group(first, count, scratch, &mut group)?;
-        for (i, row) in (first..).zip(&group[..count]) {
-            let out = &mut out[(i - start) * k..][..k];
-            let view = View::of(row, i, rows.position(i), &candidates, randomness)?;
-            view.all_scores(workspace, scoring, scale, |label, score| {
-                out[label as usize] = finish(i, &view, score);
-            });
-        }
     }
     space.keep(rows, done);
     Ok(())

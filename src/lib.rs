@@ -49,6 +49,7 @@
 //! ```
 
 mod ahead;
+mod all_labels;
 mod batch;
 mod cell_counts;
 mod cells;
@@ -104,7 +105,8 @@ mod unit_sums;
 #[cfg(feature = "python")]
 mod py;
 
-pub use batch::{Measure, all_scores, label_scores, p_values, ranks, softmax, uncertainty};
+pub use all_labels::{all_scores, p_values};
+pub use batch::{Measure, label_scores, ranks, softmax, uncertainty};
 pub use cell_counts::{CellCounts, Parting, count_cell_pairs};
 pub use cells::{Cell, Partition, cell_p_values, predict_cell_sets};
 pub use condition::GroupKey;

@@ -145,7 +145,7 @@ pub(super) fn all_scores<'py>(
     let out = enter(py, table.elements(), |interrupt| {
         let plan = plan(n_threads, interrupt);
         let mut out = room(table.len(), table.shape().1)?;
-        in_computing_type!(table, F => batch::all_scores::<F, _>(&table, &scoring, scale, &randomness, &plan, &mut out))?;
+        in_computing_type!(table, F => crate::all_scores::<F, _>(&table, &scoring, scale, &randomness, &plan, &mut out))?;
         Ok(out)
     })?;
     matrix(py, out, table.shape())
@@ -174,7 +174,7 @@ pub(super) fn p_values<'py>(
         let plan = plan(n_threads, interrupt);
         let mut out = room(table.len(), table.shape().1)?;
         in_computing_type!(table, F => {
-            batch::p_values::<F, _>(&table, &scoring, sorted, smoothed, &randomness, &plan, &mut out)
+            crate::p_values::<F, _>(&table, &scoring, sorted, smoothed, &randomness, &plan, &mut out)
         })?;
         Ok(out)
     })?;
