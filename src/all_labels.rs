@@ -113,7 +113,7 @@ fn all_labels_rows<F: Float, R: Rows<F>>(
         let out = &mut out[(first - start) * k..][..count * k];
         if k <= few && count >= MANY_ROWS {
             let ahead = rows.ahead(first + count);
-            let mut group = Group::new(&lent, count, ahead, columns).then_summed();
+            let mut group = Group::new(&lent, count, ahead, columns);
             group.scan(candidates.entropy, |i| rows.position(first + i), &mut lanes.scans)?;
             let (words, mut scores) = (lanes.scans.words(), [0.0; GROUP]);
             for label in 0..k {

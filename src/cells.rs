@@ -349,10 +349,15 @@ pub fn cell_p_values<F: Float, R: Rows<F>>(
         }
     }
     fill(out, k, Size::new(n, k, 8 * partition.scorings.len()), plan, |range, parts| {
-        p_values_rows::<F, R>(rows, cells, partition, smoothed, randomness, range, parts.only())
+        p_values_block::<F, R>(rows, cells, partition, smoothed, randomness, range, parts.only())
     })
 }
 
+instances! {
+    fn p_values_block<F: Float, R: Rows<F>>(rows: &R, cells: &[Cell], partition: &Partition, smoothed: bool, randomness: &Randomness<'_>, range: Range<usize>, out: &mut [f64]) -> Result<(), Error> = p_values_rows::<F, R>;
+}
+
+#[inline(always)]
 fn p_values_rows<F: Float, R: Rows<F>>(
     rows: &R,
     cells: &[Cell],

@@ -73,13 +73,13 @@ impl Default for Candidates {
 }
 
 impl Candidates {
-    /// Makes room for rows of so many labels.
     /// Bytes that there is room for.
     pub(crate) fn bytes(&self) -> usize {
         let labels = bytes(&self.labels) + bytes(&self.spare) + bytes(&self.ranked_labels);
         labels + bytes(&self.logits) + bytes(&self.terms) + bytes(&self.ranked_logits)
     }
 
+    /// Makes room for rows of so many labels.
     pub(crate) fn make_room(&mut self, n_labels: usize) {
         let room = n_labels + 16;
         if self.logits.len() < room {

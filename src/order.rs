@@ -5,7 +5,6 @@
 
 use crate::float::Float;
 use crate::masses::{Sharpness, Sums};
-use crate::rows::GROUP;
 use crate::score::{MassLanes, Wants};
 use crate::spare::bytes;
 use crate::sum::{Depths, Grain, each_lane, quanta, sum_terms};
@@ -104,7 +103,7 @@ impl<F: Float> Order<F> {
     }
 }
 
-/// The masses of a sorted row's labels, a group after the other.
+/// The masses of a sorted row's labels, some after the other.
 #[derive(Debug)]
 pub(crate) struct MassesByRank<'a, F> {
     kind: Sums,
@@ -118,15 +117,15 @@ pub(crate) struct MassesByRank<'a, F> {
 }
 
 impl<F: Float> MassesByRank<'_, F> {
-    /// The masses of the next labels, at most a group of them, with what the score wants; gives how many they are.
+    /// The masses of the next labels, at most N, with what the score wants; gives how many they are.
     ///
     /// What is not a sum is made in lanes, as [`masses`](crate::masses::masses) makes it of one label.
     #[inline(always)]
-    pub(crate) fn next_group(&mut self, wants: Wants, to: &mut MassLanes<GROUP>) -> usize {
+    pub(crate) fn next_lanes<const N: usize>(&mut self, wants: Wants, to: &mut MassLanes<N>) -> usize {
         let (max, scale, first) = (self.possible[0], self.sharpness.scale, self.seen);
         let rest = &self.possible[first..];
-        let rest = &rest[..rest.len().min(GROUP)];
-        let (mut logits, mut shifts) = ([max; GROUP], [max; GROUP]);
+        let rest = &rest[..rest.len().min(N)];
+        let (mut logits, mut shifts) = ([max; N], [max; N]);
         for (i, &y) in rest.iter().enumerate() {
             let own = quanta(y, max, scale, self.grain);
             let is_other = self.kind == Sums::Others && first + i > 0;
@@ -138,16 +137,16 @@ impl<F: Float> MassesByRank<'_, F> {
         }
         self.seen += rest.len();
         let (m, depths) = (max.to_f64(), Depths::new(scale));
-        to.beta = [self.sharpness.beta; GROUP];
-        to.rank = each_lane!([0; GROUP], |i| first + i + 1);
+        to.beta = [self.sharpness.beta; N];
+        to.rank = each_lane!([0; N], |i| first + i + 1);
         if wants.distances {
-            to.distance = each_lane!([0.0; GROUP], |i| m - logits[i].to_f64());
-            to.shift_distance = each_lane!([0.0; GROUP], |i| m - shifts[i].to_f64());
-            to.lead = each_lane!([0.0; GROUP], |i| logits[i].to_f64() - shifts[i].to_f64());
+            to.distance = each_lane!([0.0; N], |i| m - logits[i].to_f64());
+            to.shift_distance = each_lane!([0.0; N], |i| m - shifts[i].to_f64());
+            to.lead = each_lane!([0.0; N], |i| logits[i].to_f64() - shifts[i].to_f64());
         }
         if wants.terms {
-            to.own = each_lane!([0.0; GROUP], |i| depths.term_in_lanes(logits[i], max).to_f64());
-            to.at_shift = each_lane!([0.0; GROUP], |i| depths.term_in_lanes(shifts[i], max).to_f64());
+            to.own = each_lane!([0.0; N], |i| depths.term_in_lanes(logits[i], max).to_f64());
+            to.at_shift = each_lane!([0.0; N], |i| depths.term_in_lanes(shifts[i], max).to_f64());
         }
         rest.len()
     }
@@ -169,9 +168,9 @@ mod tests {
         for kind in [Sums::Split, Sums::Others] {
             let mut sums = Vec::new();
             let mut by_rank = order.masses(kind, &sharpness, &mut sums);
-            let (mut seen, mut group) = (0, MassLanes::EMPTY);
+            let (mut seen, mut group) = (0, MassLanes::<7>::EMPTY);
             let all = std::iter::from_fn(|| {
-                let count = by_rank.next_group(Wants::ALL, &mut group);
+                let count = by_rank.next_lanes(Wants::ALL, &mut group);
                 (count > 0).then(|| (0..count).map(|i| group.get(i)).collect::<Vec<_>>())
             });
             for all in all.flatten() {

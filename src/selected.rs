@@ -277,10 +277,15 @@ pub fn selected_p_values<F: Float, R: Rows<F>, S: AsRef<[f64]> + Sync>(
         }
     }
     fill(out, k, Size::new(n, k, 8 * survivors.len()), plan, |range, parts| {
-        p_values_rows(rows, survivors, sorted, randomness, range, parts.only())
+        p_values_block::<F, R, S>(rows, survivors, sorted, randomness, range, parts.only())
     })
 }
 
+instances! {
+    fn p_values_block<F: Float, R: Rows<F>, S: AsRef<[f64]>>(rows: &R, survivors: &Survivors, sorted: &[S], randomness: &Randomness<'_>, range: Range<usize>, out: &mut [f64]) -> Result<(), Error> = p_values_rows::<F, R, S>;
+}
+
+#[inline(always)]
 fn p_values_rows<F: Float, R: Rows<F>, S: AsRef<[f64]>>(
     rows: &R,
     survivors: &Survivors,

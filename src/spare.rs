@@ -100,7 +100,8 @@ impl<F: Float + 'static> Space<F> {
 
     fn bytes(&self) -> usize {
         let votes = self.vote.bytes() + self.cell_vote.bytes();
-        size_of::<Self>() + self.lent.bytes() + bytes(&self.columns) + votes + self.order.bytes()
+        let rows = self.lent.bytes() + bytes(&self.columns) + self.labels.bytes();
+        size_of::<Self>() + rows + votes + self.order.bytes()
     }
 }
 

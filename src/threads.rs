@@ -115,8 +115,8 @@ pub(crate) fn map_blocks<R: Send>(
     map_parts(|_| (), size, plan, |range, ()| work(range))
 }
 
-/// Fills `out`, laid out as planes times rows times `width`, block by block: `work` gets the rows and,
-/// the part of each plane that belongs to them.
+/// Fills `out`, laid out as planes times rows times `width`, block by block: `work` gets the rows and the part of
+/// each plane that belongs to them. Nothing is asked of it where there is nothing to fill.
 pub(crate) fn fill<T: Send>(
     out: &mut [T],
     width: usize,
@@ -125,12 +125,15 @@ pub(crate) fn fill<T: Send>(
     work: impl Fn(Range<usize>, &mut Planes<'_, T>) -> Result<(), Error> + Sync,
 ) -> Result<(), Error> {
     let plane = size.n_rows * width;
+    if plane == 0 {
+        return check_threads(plan);
+    }
     if let Some(range) = size.only_block() {
         return map_only(range, plan, Planes::Whole(out, plane), |range, mut planes| {
             work(range, &mut planes)
         });
     }
-    let mut rest: Vec<&mut [T]> = if plane == 0 { Vec::new() } else { out.chunks_exact_mut(plane).collect() };
+    let mut rest: Vec<&mut [T]> = out.chunks_exact_mut(plane).collect();
     let parts = |range: &Range<usize>| {
         let count = range.len() * width;
         Planes::Parts(rest.iter_mut().map(|part| part.split_off_mut(..count).unwrap_or_default()).collect())
@@ -189,10 +192,11 @@ fn check_threads(plan: &Plan<'_>) -> Result<(), Error> {
     if plan.n_threads == Some(0) { Err(Error::argument("n_threads", "at least 1", 0)) } else { Ok(()) }
 }
 
-/// The threads a call gets. Small ones do not even ask how many there are, which costs a file or two.
+/// The threads a call gets. One block, as small calls are, does not even ask how many there are, which costs a file or
+/// two, and stays with the caller.
 fn threads_for(size: Size, plan: &Plan<'_>) -> Result<usize, Error> {
     check_threads(plan)?;
-    if size.is_small() {
+    if size.only_block().is_some() {
         return Ok(1);
     }
     let n_threads = match (plan.n_threads, pool::of_caller()) {

@@ -52,7 +52,8 @@ impl Default for Randomness<'_> {
 }
 
 impl Randomness<'_> {
-    /// Checks the lengths against the number of rows.
+    /// Checks the lengths against the number of rows, and each U: before any row is read, so that which of several errors is
+    /// told does not depend on how rows are read.
     pub(crate) fn check(&self, n_rows: usize) -> Result<(), Error> {
         if let Uniforms::Each(u) = self.uniforms
             && u.len() != n_rows
@@ -64,7 +65,15 @@ impl Randomness<'_> {
         {
             return Err(Error::Length { name: "row_ids", found: ids.len(), expected: n_rows });
         }
-        Ok(())
+        let given = match &self.uniforms {
+            Uniforms::Fixed(value) if n_rows > 0 => std::slice::from_ref(value),
+            Uniforms::Each(values) => values,
+            Uniforms::Fixed(_) | Uniforms::FromRow => &[],
+        };
+        match given.iter().position(|u| !(0.0..=1.0).contains(u)) {
+            Some(row) => Err(Error::Uniform { row, value: given[row] }),
+            None => Ok(()),
+        }
     }
 
     /// U of row `index` with the given words, for its scores.

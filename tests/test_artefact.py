@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import io
 import json
 import os
@@ -85,6 +86,22 @@ def test_copies(batch, copied, recipe):
     assert other.label_names == tuple("abcdefg")
     assert other.predict_set(logits) == predictor.predict_set(logits)
     np.testing.assert_array_equal(other.predict_p(logits), predictor.predict_p(logits))
+
+
+@pytest.mark.parametrize("by", ["label", "groups"])
+@pytest.mark.filterwarnings("ignore::tightset.SmallCalibrationWarning")
+def test_conditions_can_be_pickled(batch, by):
+    logits, labels = batch
+    settings = {"condition": "label"} if by == "label" else {"condition": labels % 2}
+    predictor = ts.calibrate(logits, labels, 0.1, "er-aps", **settings)
+    found = pickle.loads(pickle.dumps(predictor.condition))
+    assert found == predictor.condition
+    groups = None if by == "label" else labels % 2
+    other = dataclasses.replace(predictor, condition=found)
+    assert other.predict_set(logits, groups=groups) == predictor.predict_set(logits, groups=groups)
+    np.testing.assert_array_equal(
+        other.predict_p(logits, groups=groups), predictor.predict_p(logits, groups=groups)
+    )
 
 
 def test_pickles_hold_the_document_and_nothing_else(batch):

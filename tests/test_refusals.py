@@ -389,3 +389,9 @@ def test_impossible_true_labels_are_noticed():
     logits = [[1.0, -INF, 0.0], [2.0, 3.0, 1.0]] * 50
     with pytest.warns(ts.SmallCalibrationWarning, match="50 of 100 true labels are marked impossible"):
         assert ts.calibrate(logits, [1, 1] * 50, recipe="aps", row_ids=np.arange(100)).threshold == INF
+
+
+def test_masks_without_labels_are_empty():
+    for n in (1, 100_001):
+        sets = ts.PredictionSets(np.zeros(n + 1, np.int64), np.zeros(0, np.int32), 0)
+        assert sets.mask.shape == (n, 0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -89,6 +89,9 @@ class Cell:
     def __post_init__(self) -> None:
         object.__setattr__(self, "core", several(self.candidates))
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Cell, (self.n_calibration, self.rank, self.candidates, self.calibration_scores)
+
 
 @dataclass(frozen=True, slots=True)
 class Condition:
@@ -129,10 +132,13 @@ class Condition:
         core = None if self.kind == "groups" else self._core()
         object.__setattr__(self, "core", core)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Condition, tuple(getattr(self, part.name) for part in fields(self) if part.init)
+
     def _core(self) -> _core.Cells:
         cells = [
             (
-                survivors(cell.candidates),
+                cell.core or survivors(cell.candidates),
                 i == self.pooled,
                 [] if cell.calibration_scores is None else list(cell.calibration_scores),
             )
