@@ -75,6 +75,8 @@ impl<F: Float> Order<F> {
         // From the last label back: labels that share a shift extend one sum.
         let mut below = 0;
         let mut shift = F::INFINITY;
+        // Labels from here on add nothing. Shifts rise, so it falls: a search for each took an eighth of the time.
+        let (mut end, deepest) = (possible.len(), grain.deepest::<F>());
         for i in (0..count.min(possible.len() - 1)).rev() {
             let next = possible[i + 1];
             let wanted = sharpness.shift(next, max);
@@ -82,7 +84,10 @@ impl<F: Float> Order<F> {
                 below += quanta(next, shift, scale, grain);
             } else {
                 shift = wanted;
-                below = sum_terms(self.window(i + 1, shift, scale), shift, scale, grain);
+                while end > i + 1 && (shift - possible[end - 1]) * scale >= deepest {
+                    end -= 1;
+                }
+                below = sum_terms(&possible[i + 1..end], shift, scale, grain);
             }
             sums[i] = (below, shift);
         }
@@ -91,15 +96,6 @@ impl<F: Float> Order<F> {
     #[inline(always)]
     fn grain(&self) -> Grain {
         Grain::of(self.logits.len())
-    }
-
-    /// The logits from a rank on whose terms are not yet nothing.
-    #[inline(always)]
-    fn window(&self, from: usize, shift: F, scale: F) -> &[F] {
-        let rest = &self.logits[from..self.n_possible];
-        let deepest = self.grain().deepest::<F>();
-        let end = rest.partition_point(|&z| (shift - z) * scale < deepest);
-        &rest[..end]
     }
 }
 
