@@ -66,7 +66,17 @@ class RAPS(_Score):
 
 
 @dataclass(frozen=True, slots=True)
-class SAPS(_Score):
+class _Weighted(_Score):
+    """A score whose parameter is a weight; those that have one inherit what the decorator makes."""
+
+    weight: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "weight", as_number(self.weight, "weight"))
+        _core.Scoring(self.name, weight=self.weight)
+
+
+class SAPS(_Weighted):
     """Top probability, then a constant for each rank (Huang et al. 2024).
 
     Parameters
@@ -75,12 +85,11 @@ class SAPS(_Score):
         Cost of each rank after the first; at least 0.
     """
 
+    __slots__ = ()
     name: ClassVar[str] = "saps"
-    weight: float = 0.2
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "weight", as_number(self.weight, "weight"))
-        _core.Scoring("saps", weight=self.weight)
+    def __init__(self, weight: float = 0.2) -> None:
+        super().__init__(weight)
 
 
 class RANK(_Score):
@@ -90,8 +99,7 @@ class RANK(_Score):
     name: ClassVar[str] = "rank"
 
 
-@dataclass(frozen=True, slots=True)
-class MIXED(_Score):
+class MIXED(_Weighted):
     """``-log f_y + weight * log(rank)``: THR with a cost for the rank, the same in both scales.
 
     Parameters
@@ -100,12 +108,11 @@ class MIXED(_Score):
         Cost of a factor e in rank; at least 0, where 0 orders labels as THR does.
     """
 
+    __slots__ = ()
     name: ClassVar[str] = "mixed"
-    weight: float = 0.5
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "weight", as_number(self.weight, "weight"))
-        _core.Scoring("mixed", weight=self.weight)
+    def __init__(self, weight: float = 0.5) -> None:
+        super().__init__(weight)
 
 
 @dataclass(frozen=True, slots=True)
