@@ -6,11 +6,12 @@
 use std::ops::Range;
 
 use crate::batch::{check_length, groups};
+use crate::candidates::{Candidates, Shared};
 use crate::cells::CellVote;
 use crate::error::Error;
 use crate::float::Float;
 use crate::group::Group;
-use crate::kernel::{Candidates, GroupRequest, Shared, View, group_label_scores};
+use crate::kernel::{GroupRequest, View, group_label_scores};
 use crate::planes::Planes;
 use crate::pvalue::{p_value, smoothed_p_value};
 use crate::rows::{GROUP, Rows};

@@ -4,10 +4,11 @@
 
 use std::ops::Range;
 
+use crate::candidates::{Candidates, sharing_order};
 use crate::error::Error;
 use crate::float::Float;
 use crate::group::Group;
-use crate::kernel::{Candidates, GroupRequest, LabelWorkspace, View, group_label_scores, sharing_order};
+use crate::kernel::{GroupRequest, LabelWorkspace, View, group_label_scores};
 use crate::place::place;
 use crate::planes::Planes;
 use crate::row::{Scan, gini, margin};

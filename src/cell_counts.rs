@@ -5,11 +5,12 @@ use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
 use crate::batch::groups;
+use crate::candidates::Candidates;
 use crate::cells::CellVote;
 use crate::counts::Bracket;
 use crate::error::Error;
 use crate::float::Float;
-use crate::kernel::{Candidates, View, sharing_order};
+use crate::kernel::View;
 use crate::rows::{GROUP, Rows};
 use crate::scoring::{Scale, Scoring};
 use crate::simd::instances;
@@ -103,9 +104,7 @@ fn count_rows<F: Float, R: Rows<F>>(
 ) -> Result<Vec<CellCounts>, Error> {
     let &Parting { cell_of, n_cells, most_ranks } = parting;
     let levels = brackets.len() / (candidates.len() * n_cells);
-    let mut order = Vec::new();
-    sharing_order(candidates, &mut order);
-    let listed = Candidates::ordered(candidates, &order);
+    let listed = Candidates::apart(candidates);
     let mut counts = vec![CellCounts::default(); brackets.len()];
     let (mut space, done) = (Space::<F>::taken(), range.len());
     let Space { lent: scratch, cell_vote: CellVote { workspace, .. }, .. } = &mut *space;

@@ -12,9 +12,10 @@
 use std::ops::Range;
 
 use crate::batch::groups;
+use crate::candidates::Candidates;
 use crate::error::Error;
 use crate::float::Float;
-use crate::kernel::{Candidates, View, Workspace, sharing_order};
+use crate::kernel::{View, Workspace};
 use crate::pvalue::{p_value, smoothed_p_value};
 use crate::rows::{GROUP, Rows};
 use crate::scoring::{Scale, Scoring};
@@ -44,7 +45,6 @@ pub struct Partition {
     pub(crate) most_ranks: Option<Vec<u32>>,
     /// The scorings in use, each once.
     scorings: Vec<Scoring>,
-    order: Vec<usize>,
     /// For each cell its candidates' scorings, and its labels.
     used: Vec<Vec<usize>>,
     members: Vec<Vec<u32>>,
@@ -81,9 +81,7 @@ impl Partition {
             }
             used.push(indices);
         }
-        let mut order = Vec::new();
-        sharing_order(&scorings, &mut order);
-        Ok(Self { cell_of, most_ranks, scorings, order, used, members })
+        Ok(Self { cell_of, most_ranks, scorings, used, members })
     }
 
     /// Rows of so many labels.
@@ -315,7 +313,7 @@ pub(crate) fn predict_cell_row<F: Float>(
 impl Partition {
     /// What rows are viewed for.
     pub(crate) fn candidates(&self) -> Candidates<'_> {
-        Candidates::ordered(&self.scorings, &self.order)
+        Candidates::apart(&self.scorings)
     }
 }
 

@@ -4,11 +4,12 @@ use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
 use crate::batch::groups;
+use crate::candidates::{Candidates, sharing_order};
 use crate::cut::{Cut, Standing};
 use crate::error::Error;
 use crate::float::Float;
 use crate::group::Group;
-use crate::kernel::{Candidates, Views, sharing_order};
+use crate::kernel::Views;
 use crate::lane_cut::LaneCut;
 use crate::rows::{GROUP, Rows};
 use crate::scoring::Scoring;

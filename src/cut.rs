@@ -10,10 +10,11 @@
 //! A cut has two thresholds, `lo <= hi`, equal for an ordinary set: model selection asks at once for
 //! the labels up to `lo`, and for the scores of the few between.
 
+use crate::candidates::Shared;
 use crate::elementary::exp;
 use crate::float::Float;
 use crate::judge::{Judge, Verdict, linear_bounds};
-use crate::kernel::{Shared, View};
+use crate::kernel::View;
 use crate::masses::masses_of_other;
 use crate::nucleus::FEW_LABELS;
 use crate::ranked_masses::RankedMasses;
@@ -194,7 +195,8 @@ fn scored_body<F: Float>(
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::kernel::{Candidates, Workspace};
+    use crate::candidates::Candidates;
+    use crate::kernel::Workspace;
     use crate::scoring::Reweight;
     use crate::uniform::{Randomness, Uniforms};
     use proptest::prelude::*;

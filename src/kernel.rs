@@ -3,13 +3,14 @@
 //! A row is scanned once and its entropy taken once, whatever the number of candidates; candidates that
 //! differ in the score alone share their sums.
 
+use crate::candidates::{Candidates, SumsKey, is_of_top, sums_key, sums_of};
 use crate::elementary::exp;
 use crate::error::Error;
 use crate::float::Float;
 use crate::group::{Group, Places};
 use crate::group_scans::Scans;
 use crate::lane_cut::LaneRows;
-use crate::masses::{Census, Sharpness, SharpnessLanes, Sums, label_masses, top_masses};
+use crate::masses::{Census, Sharpness, SharpnessLanes, label_masses, top_masses};
 use crate::order::Order;
 use crate::place::place_in;
 use crate::planes::Planes;
@@ -21,95 +22,6 @@ use crate::simd::instances;
 use crate::spare::bytes;
 use crate::sum::{Grain, each_lane};
 use crate::uniform::Randomness;
-
-/// Candidates and what they need of a row.
-#[derive(Debug)]
-pub(crate) struct Candidates<'a> {
-    list: &'a [Scoring],
-    /// The candidates' indices, those that share their sums side by side.
-    pub(crate) order: &'a [usize],
-    pub(crate) entropy: bool,
-    /// Whether any is a limit, and any of those asks for the mean of the logits.
-    census: bool,
-    mean: bool,
-}
-
-/// The order in which candidates share their sums, written over `order`.
-pub(crate) fn sharing_order(list: &[Scoring], order: &mut Vec<usize>) {
-    order.clear();
-    order.extend(0..list.len());
-    // By index among equals, and not by a stable sort, which may allocate.
-    order.sort_unstable_by_key(|&c| (sums_key(&list[c]), c));
-}
-
-impl<'a> Candidates<'a> {
-    /// One candidate.
-    pub(crate) fn only(candidate: &'a Scoring) -> Self {
-        Self::ordered(std::slice::from_ref(candidate), &[0])
-    }
-
-    /// Several, in their [`sharing_order`].
-    pub(crate) fn ordered(list: &'a [Scoring], order: &'a [usize]) -> Self {
-        Self {
-            list,
-            order,
-            entropy: list.iter().any(|c| c.reweight.needs_entropy()),
-            census: list.iter().any(Scoring::is_limit),
-            mean: list.iter().any(|c| c.score == Score::Thr && c.temperature == f64::INFINITY),
-        }
-    }
-}
-
-impl Candidates<'_> {
-    /// What the limits among them need of a row, if there are any.
-    #[inline(always)]
-    fn census<F: Float>(&self, row: &[F], scan: &Scan<F>) -> Option<Census> {
-        if self.census { Some(Census::of(row, scan, self.mean)) } else { None }
-    }
-}
-
-/// Whether a score is made of the top label's masses instead of its own.
-fn is_of_top(score: Score) -> bool {
-    matches!(score, Score::Saps { .. })
-}
-
-fn sums_of(score: Score) -> Sums {
-    match score {
-        Score::Thr | Score::Rank | Score::Mixed { .. } => Sums::Others,
-        Score::Aps | Score::Raps { .. } | Score::Saps { .. } => Sums::Split,
-    }
-}
-
-/// What the scores of all labels of a row are made of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Shared {
-    /// Each of sums of its own.
-    Nothing,
-    /// Those of labels that are not the top one of the sum of all labels, each less its own term.
-    Others,
-    /// The masses of the top label.
-    Top,
-}
-
-impl Shared {
-    #[inline(always)]
-    pub(crate) fn of(score: Score) -> Self {
-        match sums_of(score) {
-            _ if is_of_top(score) => Self::Top,
-            Sums::Others => Self::Others,
-            Sums::Split => Self::Nothing,
-        }
-    }
-}
-
-/// Candidates with equal keys have equal sums, and of these [want](Wants) the same.
-type SumsKey = (u64, u64, u64, bool, Sums);
-
-fn sums_key(candidate: &Scoring) -> SumsKey {
-    let (gamma, power) = candidate.reweight.bits();
-    let Scoring { score, temperature, .. } = *candidate;
-    (gamma, power, temperature.to_bits(), is_of_top(score), sums_of(score))
-}
 
 /// What [`group_label_scores`] needs beside the group: the group's first row, by which U is found, the labels of its
 /// rows, and what is asked for.

@@ -303,10 +303,11 @@ fn total_terms<F: Float>(columns: &[Column<F>], max: &[F; GROUP], scale: &[F; GR
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::candidates::Candidates;
     use crate::cut::Standing;
     use crate::cut::tests::{OTHERS, THRESHOLDS, logit};
     use crate::group::Group;
-    use crate::kernel::{Candidates, Views};
+    use crate::kernel::Views;
     use crate::ranked_masses::RankedMasses;
     use crate::scoring::{Reweight, Scale, Scoring};
     use crate::top_labels::TopLabels;

@@ -51,6 +51,7 @@
 mod ahead;
 mod all_labels;
 mod batch;
+mod candidates;
 mod cell_counts;
 mod cells;
 mod condition;

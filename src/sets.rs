@@ -3,11 +3,12 @@
 use std::ops::Range;
 
 use crate::batch::groups;
+use crate::candidates::Candidates;
 use crate::cut::Cut;
 use crate::error::Error;
 use crate::float::Float;
 use crate::group::Group;
-use crate::kernel::{Candidates, Views};
+use crate::kernel::Views;
 use crate::lane_cut::LaneCut;
 use crate::results::room;
 use crate::rows::{GROUP, Rows};

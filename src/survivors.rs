@@ -2,9 +2,9 @@
 
 use std::ops::Deref;
 
+use crate::candidates::{Candidates, sharing_order};
 use crate::cut::Cut;
 use crate::error::Error;
-use crate::kernel::{Candidates, sharing_order};
 use crate::scoring::Scoring;
 
 /// A candidate that a row may select.
