@@ -10,6 +10,7 @@ from results import LAST, load
 README = Path(__file__).parent.parent / "README.md"
 # What benches/results.md has and the README has no room for.
 LEFT_OUT = (
+    "scores of all labels",
     "label scores, D",
     "predict_set of one row, E, K = 10 ",
     "predict_set of one row, E, K = 128,000",
