@@ -105,6 +105,16 @@ impl Error {
     }
 }
 
+impl Error {
+    /// Names the row by its place in the call, where it was named by its place in a tile.
+    pub(crate) fn at_row(mut self, position: impl Fn(usize) -> usize) -> Self {
+        if let Self::Logit { row, .. } | Self::NoPossibleLabel { row } | Self::Label { row, .. } = &mut self {
+            *row = position(*row);
+        }
+        self
+    }
+}
+
 /// Floats as users write them: `nan`, `inf`, `-inf`.
 fn shown(value: f64) -> String {
     if value.is_nan() { "nan".to_owned() } else { value.to_string() }

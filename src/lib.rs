@@ -5,9 +5,25 @@
 //! takes exact conformal quantiles and builds the sets. The Python package `tightset` is a thin layer
 //! over it.
 //!
-//! The way of a row: `rows` lends it, `row` scans it, `entropy` takes its entropy, `place` finds the label's rank,
-//! `masses` sums the exponentials on either side of it, `score` turns those sums into a score, `quantile` picks
-//! the threshold, `batch` does this for a matrix over `threads`.
+//! The way of a row. Rooms depend on those above them alone:
+//!
+//! | room | question |
+//! |---|---|
+//! | `error` | why was a call refused? |
+//! | `math` | what are exp, log, a float, an exact sum, an entropy and U here? |
+//! | `simd` | which instruction set runs, and what can its vectors do? |
+//! | `kernels` | what is done with a whole row, or a tile of rows, in vectors? |
+//! | `rows` | where do rows come from, and what is read off them first? |
+//! | `run` | how does a call go over its rows: blocks, threads, tiles, working space? |
+//! | `score` | what is the score of a label? |
+//! | `sets` | which labels are in the set of a row? |
+//! | `conformal` | what makes a score a set with a guarantee: thresholds, p-values, selection? |
+//! | `predictor` | how is a calibrated predictor read, shared and asked? |
+//! | `py` | what does Python call? |
+//!
+//! A call names its work (`run::TileWork`); `run` cuts the rows into blocks, one for each thread at a time, and each block into
+//! tiles of up to 32 rows. For each tile the rows are lent by `rows`, the instruction set is chosen by `simd`, the rows are
+//! scanned by `kernels`, and the work is done: by `score`, `sets` or `conformal`.
 //!
 //! [`Predictor`] is what a service needs: it reads the document that the Python package saves and predicts
 //! sets with the same bits, a row at a time without allocating, or many in the caller's rayon pool.
@@ -40,7 +56,7 @@
 //! let rows = Matrix::new(&logits, 3)?;
 //! tightset::label_scores(&rows, &labels, &[scoring], Scale::Ranked, &randomness, &plan, &mut scores)?;
 //! let rank = tightset::conformal_rank(scores.len(), 0.2)?;
-//! let threshold = tightset::kth_smallest(&mut scores, rank)?;
+//! let threshold = tightset::kth_smallest(&scores, rank, &plan)?;
 //!
 //! let new = Matrix::new(&[1.0_f32, 3.0, 0.5], 3)?;
 //! let sets = tightset::predict_sets(&new, &scoring, threshold, true, &randomness, &plan)?;
@@ -48,85 +64,41 @@
 //! # Ok::<(), tightset::Error>(())
 //! ```
 
-mod ahead;
-mod all_labels;
-mod batch;
-mod candidates;
-mod cell_counts;
-mod cells;
-mod condition;
-mod counts;
-mod cut;
-mod document;
-mod elementary;
-mod entropy;
+mod conformal;
 mod error;
-mod exp2;
-mod float;
-mod group;
-mod group_masses;
-mod group_scans;
-mod json;
-mod judge;
-mod kernel;
-mod lane_cut;
-mod lane_order;
-mod masses;
-mod nucleus;
-mod order;
-mod place;
-mod planes;
+mod kernels;
+mod math;
 mod predictor;
-mod predictor_batch;
 #[doc(hidden)]
 pub mod probe;
-mod pvalue;
-mod quantile;
-mod radix;
-mod ranked_masses;
-mod reading;
-mod recipe;
-mod results;
-mod row;
 mod rows;
+mod run;
 mod score;
-mod scoring;
-mod selected;
 mod sets;
 mod simd;
-mod spare;
-mod sum;
-mod survivors;
-mod thread_count;
-mod threads;
-mod top_labels;
-mod uniform;
-mod unit_sums;
+#[cfg(test)]
+mod testing;
 
 #[cfg(feature = "python")]
 mod py;
 
-pub use all_labels::{all_scores, p_values};
-pub use batch::{Measure, label_scores, ranks, softmax, uncertainty};
-pub use cell_counts::{CellCounts, Parting, count_cell_pairs};
-pub use cells::{Cell, Partition, cell_p_values, predict_cell_sets};
-pub use condition::GroupKey;
-pub use counts::{Bracket, PairCounts, count_pairs};
+pub use conformal::{
+    Bracket, Cell, CellCounts, PairCounts, Parting, Partition, Slot, Survivor, Survivors, cell_p_values,
+    conformal_rank, count_cell_pairs, count_digits, count_pairs, key_of, keys_within, kth_smallest,
+    order_statistics, p_value, p_values, predict_cell_sets, predict_selected_sets, score_of,
+    selected_p_values, smoothed_p_value,
+};
 pub use error::Error;
-pub use float::Float;
-pub use predictor::{Options, Predictor, Scratch};
-pub use pvalue::{p_value, smoothed_p_value};
-pub use quantile::{conformal_rank, kth_smallest, order_statistics};
-pub use radix::{Slot, count_digits, key_of, keys_within, score_of};
-pub use rows::{GROUP, LogProbabilities, Matrix, RowBuffer, Rows};
-pub use scoring::{Reweight, Scale, Score, Scoring};
-pub use selected::{predict_selected_sets, selected_p_values};
+pub use kernels::{Float, TILE};
+pub use math::{GENERATOR, Randomness, Uniforms, permutation};
+pub use predictor::{GroupKey, Options, Predictor, Scratch};
+pub use rows::{LogProbabilities, Matrix, RowBuffer, Rows};
+pub use run::{Plan, available_threads, default_threads, set_default_threads};
+pub use score::{
+    Measure, Reweight, Scale, Score, Scoring, all_scores, label_scores, ranks, softmax, uncertainty,
+};
 pub use sets::{Sets, predict_sets};
 pub use simd::{Level, level};
-pub use survivors::{Survivor, Survivors};
-pub use thread_count::{available_threads, default_threads, set_default_threads};
-pub use threads::Plan;
-pub use uniform::{GENERATOR, Randomness, Uniforms, permutation};
 
 /// Compiles the Rust of the page.
 #[cfg(doctest)]

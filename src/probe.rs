@@ -1,38 +1,136 @@
-//! Parts by themselves, for the micro-benchmarks in `benches/` and for fuzzing. No part of the interface.
+//! What do benchmarks and fuzzing need of the inside? No part of the interface.
 
-use crate::simd::instances;
+use crate::error::Error;
+use crate::kernels::Float;
+use crate::math::{Grain, term};
+use crate::predictor::Json;
+use crate::rows::{Rows, Tile};
+use crate::run::{Plan, Planes, Reads, TileWork, fill_tiles};
+use crate::score::check_length;
+use crate::simd::{Simd, dispatch};
 
-pub use crate::reading::row_maxima;
+/// Largest logit of each row, written to `out`: a pass that only reads, which benchmarks measure the others by. Values are
+/// not checked: NaN is passed over or not.
+///
+/// # Errors
+/// When the plan asks for no thread, or `out` has another length than there are rows.
+pub fn row_maxima<F: Float, R: Rows<F>>(rows: &R, plan: &Plan<'_>, out: &mut [F]) -> Result<(), Error> {
+    check_length("out", out.len(), rows.n_rows())?;
+    fill_tiles::<F, F, R, _>(rows, &Maxima, 1, 1, plan, out)
+}
+
+struct Maxima;
+
+impl<F: Float> TileWork<F> for Maxima {
+    type Scratch = ();
+    type Out<'a> = Planes<'a, F>;
+
+    fn reads(&self) -> Option<Reads> {
+        None
+    }
+
+    #[inline(always)]
+    fn tile<S: Simd>(
+        &self,
+        _s: S,
+        tile: &Tile<'_, F>,
+        (): &mut (),
+        out: &mut Planes<'_, F>,
+    ) -> Result<(), Error> {
+        for (i, max) in out.only()[tile.at..][..tile.count].iter_mut().enumerate() {
+            *max = largest(tile.rows[i]);
+        }
+        Ok(())
+    }
+}
 
 /// The exact sum of `2^(scale (z - shift))` over the row, in quanta.
 #[must_use]
 pub fn exact_sum(row: &[f32], shift: f32, scale: f32) -> i128 {
-    crate::sum::sum_terms(row, shift, scale, crate::sum::Grain::of(row.len()))
+    dispatch!(s => f32::sum(s, row, shift, scale, Grain::of(row.len())))
 }
 
-instances! {
-    /// The same added up in float64 as it comes: what exactness costs is measured against it.
-    #[must_use]
-    pub fn plain_sum(row: &[f32], shift: f32, scale: f32) -> f64 = plain_sum_body;
-}
-
-#[inline(always)]
-fn plain_sum_body(row: &[f32], shift: f32, scale: f32) -> f64 {
-    let mut sum = 0.0;
-    for &z in row {
-        sum += f64::from(crate::sum::term(z, shift, scale));
-    }
-    sum
+/// [`exact_sum`] added up in float64 as it comes: what exactness costs is measured against it.
+#[must_use]
+pub fn plain_sum(row: &[f32], shift: f32, scale: f32) -> f64 {
+    dispatch!(_s => {
+        let mut sum = 0.0;
+        for &z in row {
+            sum += f64::from(term(z, shift, scale));
+        }
+        sum
+    })
 }
 
 /// The text of a JSON object with the hash that belongs to it: what fuzzing needs to get past the hash.
 #[must_use]
 pub fn sealed(text: &str) -> Option<String> {
-    use crate::json::Json;
-
     let Ok(Json::Object(mut fields)) = Json::parse(text) else { return None };
     fields.retain(|(name, _)| name != "sha256");
     let digest = Json::Object(fields.clone()).digest();
     fields.push(("sha256".into(), Json::Text(digest.into())));
     Some(Json::Object(fields).pretty())
+}
+
+/// Several registers of maxima, so that no comparison waits for the one before.
+const LANES: usize = 64;
+/// Rows shorter than [`LANES`] are mostly remainder, which is taken in this many lanes first.
+const FEW: usize = 8;
+
+/// Lanes are folded in halves: in a chain each comparison would wait for the one before, which for short
+/// rows takes longer than reading them.
+#[inline(always)]
+fn largest<F: Float>(row: &[F]) -> F {
+    let (whole, rest) = row.as_chunks::<LANES>();
+    let (few, rest) = rest.as_chunks::<FEW>();
+    let mut lanes = [F::NEG_INFINITY; FEW];
+    if !whole.is_empty() {
+        let mut wide = [F::NEG_INFINITY; LANES];
+        for chunk in whole {
+            for lane in 0..LANES {
+                wide[lane] = chunk[lane].larger(wide[lane]);
+            }
+        }
+        for chunk in wide.as_chunks::<FEW>().0 {
+            for lane in 0..FEW {
+                lanes[lane] = chunk[lane].larger(lanes[lane]);
+            }
+        }
+    }
+    for chunk in few {
+        for lane in 0..FEW {
+            lanes[lane] = chunk[lane].larger(lanes[lane]);
+        }
+    }
+    let mut top = F::NEG_INFINITY;
+    for &z in rest {
+        top = z.larger(top);
+    }
+    let mut half = [F::NEG_INFINITY; FEW / 2];
+    for lane in 0..FEW / 2 {
+        half[lane] = lanes[lane].larger(lanes[lane + FEW / 2]);
+    }
+    let (even, odd) = (half[0].larger(half[2]), half[1].larger(half[3]));
+    top.larger(even.larger(odd))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rows::Matrix;
+
+    #[test]
+    fn finds_the_largest_wherever_it_is() {
+        for k in [1, 7, 8, 10, 63, 64, 65, 200] {
+            let n = k + 3;
+            let mut data = vec![-5.0_f32; n * k];
+            for i in 0..n {
+                data[i * k + i % k] = i as f32;
+            }
+            let mut out = vec![0.0; n];
+            row_maxima(&Matrix::new(&data, k).unwrap(), &Plan::default(), &mut out).unwrap();
+            assert!(out.iter().enumerate().all(|(i, &max)| max == i as f32), "{k}: {out:?}");
+        }
+        assert!(row_maxima(&Matrix::new(&[0.0_f64; 6], 3).unwrap(), &Plan::default(), &mut [0.0]).is_err());
+    }
 }

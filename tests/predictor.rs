@@ -221,12 +221,12 @@ fn batches_stay_in_the_pool_of_their_caller() {
             self.rows.n_labels()
         }
 
-        fn group<'a>(
+        fn lend<'a>(
             &'a self,
             first: usize,
             count: usize,
             scratch: &'a mut RowBuffer<f32>,
-            lent: &mut [&'a [f32]; tightset::GROUP],
+            lent: &mut [&'a [f32]; tightset::TILE],
         ) -> Result<(), Error> {
             let name = std::thread::current().name().unwrap_or_default().to_owned();
             self.readers.lock().unwrap().insert(name);

@@ -1,4 +1,4 @@
-//! What Python's arguments become before a call enters the core, and what results are made of.
+//! What do Python's arguments become before a call enters the core, and what are results made of?
 #![allow(
     clippy::too_many_arguments,
     clippy::needless_pass_by_value,
@@ -6,16 +6,17 @@
 )]
 
 use numpy::ndarray::Array2;
-use numpy::{IntoPyArray, PyArray1, PyArray2, PyReadonlyArray1, PyUntypedArray};
+use numpy::{IntoPyArray, PyArray1, PyArray2, PyReadonlyArray1, PyReadonlyArray2, PyUntypedArray};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 use super::arrays::Table;
 use super::enter::Interrupt;
 use crate::error::Error;
-use crate::scoring::{Reweight, Scale, Score, Scoring};
-use crate::threads::Plan;
-use crate::uniform::{Randomness, Uniforms};
+use crate::math::{Randomness, Uniforms};
+use crate::run::{Plan, reserve};
+use crate::score::{Reweight, Scale, Score, Scoring};
+use crate::sets::Sets;
 
 pub(super) type Scores1<'py> = Bound<'py, PyArray1<f64>>;
 pub(super) type Scores2<'py> = Bound<'py, PyArray2<f64>>;
@@ -80,6 +81,12 @@ pub(super) fn contiguous<'a, T: numpy::Element>(
     array.as_slice().map_err(|_| PyValueError::new_err(format!("{name} must be contiguous")))
 }
 
+/// The values of a matrix, row after row; a column-major one is refused.
+pub(super) fn row_major<'a>(name: &str, array: &'a PyReadonlyArray2<'_, f64>) -> PyResult<&'a [f64]> {
+    let values = array.as_array().to_slice();
+    values.ok_or_else(|| PyValueError::new_err(format!("{name} must be contiguous, in C order")))
+}
+
 pub(super) fn optional<'a, T: numpy::Element>(
     name: &str,
     array: Option<&'a PyReadonlyArray1<'_, T>>,
@@ -133,6 +140,19 @@ macro_rules! in_computing_type {
     };
 }
 pub(super) use in_computing_type;
+
+/// Sets as two arrays: offsets and labels.
+pub(super) fn compressed(py: Python<'_>, sets: Sets) -> Compressed<'_> {
+    (sets.offsets.into_pyarray(py), sets.labels.into_pyarray(py))
+}
+
+/// A list of numbers, copied.
+pub(super) fn copied<T: Copy>(values: &[T]) -> PyResult<Vec<T>> {
+    let mut copy = Vec::new();
+    reserve(&mut copy, values.len())?;
+    copy.extend_from_slice(values);
+    Ok(copy)
+}
 
 /// A vector as a matrix.
 pub(super) fn matrix<T: numpy::Element>(

@@ -1,4 +1,4 @@
-//! NumPy arrays as rows: the one place that looks at a dtype, and chooses the computing type.
+//! How is a NumPy array read as rows, and which type is computed in? The one place that looks at a dtype.
 //!
 //! An array is held by address, shape and strides. Rows that lie in memory as they are needed are
 //! lent; all others (float16, bfloat16, integers, big-endian, strided, Fortran, misaligned) are
@@ -20,21 +20,18 @@ use numpy::{PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 
-use crate::ahead::{ColumnsAhead, LINE};
-use crate::batch::group_size;
 use crate::error::Error;
-use crate::float::Float;
+use crate::kernels::{Column, Float, MOST_SIDE_BY_SIDE, Square, TILE};
+use crate::math::each_lane;
 use crate::rows::{
-    Column, GROUP, MOST_LABELS, RowBuffer, Rows, Square, held_stride, lend, lend_apart, log_probabilities,
-    write_rows,
+    MOST_LABELS, RowBuffer, Rows, held_stride, lend, lend_apart, log_probabilities, rows_of_tile,
 };
-use crate::simd::instances;
-use crate::sum::each_lane;
-use crate::unit_sums::MOST_SIDE_BY_SIDE;
+use crate::run::reserve;
+use crate::simd::{Ahead, ColumnsAhead, LINE, Simd, dispatch};
 
 /// Rows of which a column-major array is read at a time: four lines of float32 of each column, not two, take two thirds of
 /// the time, and 1000 labels of them fit the second-level cache.
-const COLUMN_ROWS: usize = 2 * GROUP;
+const COLUMN_ROWS: usize = 2 * TILE;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Element {
@@ -122,16 +119,7 @@ impl Table {
             let message = format!("logits must be real numbers, got dtype {dtype}");
             return Err(PyTypeError::new_err(message));
         };
-        let selection = selection.map(|indices| {
-            let valid = indices.iter().map(|&i| usize::try_from(i).ok().filter(|&i| i < n_rows));
-            valid.collect::<Option<Vec<usize>>>()
-        });
-        if selection == Some(None) {
-            return Err(PyValueError::new_err(format!(
-                "rows must be between 0 and {}",
-                n_rows.saturating_sub(1)
-            )));
-        }
+        let selection = selection.map(|indices| selected(indices, n_rows)).transpose()?;
         Ok(Self {
             // SAFETY: the pointer comes from a live array object.
             data: unsafe { (*array.as_array_ptr()).fields.data.cast::<u8>().cast_const() },
@@ -141,7 +129,7 @@ impl Table {
             column_stride,
             element,
             swapped: dtype.byteorder() == if cfg!(target_endian = "little") { b'>' } else { b'<' },
-            selection: selection.flatten(),
+            selection,
             probabilities,
             _array: array.clone().unbind(),
         })
@@ -207,8 +195,9 @@ impl Table {
     /// Reads rows of N-byte elements through `convert`, which gets bytes in the machine's order. The
     /// inner loop runs along the shorter stride: a column-major array is read a cache line at a time.
     #[inline(always)]
-    fn read<const N: usize, F: Float>(
+    fn read<const N: usize, S: Simd, F: Float>(
         &self,
+        s: S,
         rows: &[usize],
         target: &mut [F],
         ahead: ColumnsAhead,
@@ -246,13 +235,13 @@ impl Table {
             }
         } else if self.row_stride == N as isize && rows.windows(2).all(|pair| pair[1] == pair[0] + 1) {
             if self.swapped {
-                self.read_columns(rows[0], rows.len(), target, ahead, native);
+                self.read_columns(s, rows[0], rows.len(), target, ahead, native);
             } else {
-                self.read_columns(rows[0], rows.len(), target, ahead, convert);
+                self.read_columns(s, rows[0], rows.len(), target, ahead, convert);
             }
         } else {
-            let mut starts = [std::ptr::null::<u8>(); GROUP];
-            for (rows, target) in rows.chunks(GROUP).zip(target.chunks_mut(GROUP * stride)) {
+            let mut starts = [std::ptr::null::<u8>(); TILE];
+            for (rows, target) in rows.chunks(TILE).zip(target.chunks_mut(TILE * stride)) {
                 for (start, &row) in starts.iter_mut().zip(rows) {
                     *start = self.address(row);
                 }
@@ -268,8 +257,9 @@ impl Table {
     /// Reads `count` rows from `first` on, whose elements lie side by side in each column: square by square, so
     /// that both sides are read and written whole lines at a time.
     #[inline(always)]
-    fn read_columns<const N: usize, F: Float>(
+    fn read_columns<const N: usize, S: Simd, F: Float>(
         &self,
+        s: S,
         first: usize,
         count: usize,
         target: &mut [F],
@@ -287,35 +277,35 @@ impl Table {
                 std::slice::from_raw_parts(address.add(part), held)
             }
         };
-        let mut converted = [Column([F::ZERO; GROUP]); GROUP];
-        let (mut done, steps) = (0, k.div_ceil(GROUP) * count.div_ceil(GROUP));
-        for left in (0..k).step_by(GROUP) {
-            let width = GROUP.min(k - left);
+        let mut converted = [Column([F::ZERO; TILE]); TILE];
+        let (mut done, steps) = (0, k.div_ceil(TILE) * count.div_ceil(TILE));
+        for left in (0..k).step_by(TILE) {
+            let width = TILE.min(k - left);
             if is_lent {
-                let lines = ahead.part(left / GROUP, k.div_ceil(GROUP));
+                let lines = ahead.step(left / TILE, k.div_ceil(TILE), 0);
                 // SAFETY: the elements of these columns, which are of type F and aligned, as was asked.
                 let square = unsafe {
                     Square::new(column(left, 0, count).as_ptr().cast(), self.column_stride, width, count)
                 };
-                write_rows(&square, left, stride, lines, target);
+                F::write_rows(s, &square, left, stride, lines, target);
                 continue;
             }
-            for (part, target) in (0..count).step_by(GROUP).zip(target.chunks_mut(GROUP * stride)) {
-                let held = GROUP.min(count - part);
+            for (part, target) in (0..count).step_by(TILE).zip(target.chunks_mut(TILE * stride)) {
+                let held = TILE.min(count - part);
                 for (i, values) in (left..).zip(&mut converted[..width]) {
-                    if let Some(&whole) = column(i, part, held).first_chunk::<GROUP>() {
+                    if let Some(&whole) = column(i, part, held).first_chunk::<TILE>() {
                         // By value and of known length: whole vectors then, which are read as such below. Pieces of
                         // them would have to reach the cache first.
-                        values.0 = each_lane!([F::ZERO; GROUP], |i| native(whole[i]));
+                        values.0 = each_lane!([F::ZERO; TILE], |i| native(whole[i]));
                     } else {
                         for (value, &bytes) in values.0.iter_mut().zip(column(i, part, held)) {
                             *value = native(bytes);
                         }
                     }
                 }
-                let lines = ahead.part(done, steps);
+                let lines = ahead.step(done, steps, 0);
                 done += 1;
-                write_rows(&Square::of(&converted[..width], held), left, stride, lines, target);
+                F::write_rows(s, &Square::of(&converted[..width], held), left, stride, lines, target);
             }
         }
     }
@@ -342,6 +332,20 @@ impl Table {
         ColumnsAhead::new(start, self.column_stride, bytes.div_ceil(LINE).next_power_of_two(), columns.len())
     }
 
+    /// The columns of the rows that will be read next: half of them with each tile. Only where elements lie side by side in
+    /// their columns, and tiles are whole, of which two are converted at once.
+    #[inline(always)]
+    fn columns_ahead<F: Float>(&self, first: usize) -> Option<ColumnsAhead> {
+        let is_plain = self.is_by_columns() && self.selection.is_none() && !self.probabilities;
+        let is_whole = matches!(self.row_stride, 1 | 2 | 4 | 8) && rows_of_tile::<F>(self.n_labels) == TILE;
+        if !is_plain || !is_whole || self.n_labels <= MOST_SIDE_BY_SIDE {
+            return None;
+        }
+        let (half, n_columns) = (self.n_labels / 2, self.n_labels);
+        let columns = if first % COLUMN_ROWS < TILE { 0..half } else { half..n_columns };
+        Some(self.rows_of_columns((first + 1).next_multiple_of(COLUMN_ROWS), COLUMN_ROWS, columns))
+    }
+
     /// Whether elements of a column lie closer than those of a row.
     #[inline(always)]
     fn is_by_columns(&self) -> bool {
@@ -349,31 +353,54 @@ impl Table {
     }
 
     #[inline(always)]
-    fn convert_rows<F: Float>(&self, rows: &[usize], target: &mut [F], ahead: ColumnsAhead) {
+    fn convert_rows<S: Simd, F: Float>(&self, s: S, rows: &[usize], target: &mut [F], ahead: ColumnsAhead) {
         match self.element {
-            Element::F16 => self.read(rows, target, ahead, |b| F::from_f32(widen(u16::from_ne_bytes(b)))),
+            Element::F16 => self.read(s, rows, target, ahead, |b| F::from_f32(widen(u16::from_ne_bytes(b)))),
             Element::Bf16 => {
-                self.read(rows, target, ahead, |b| {
+                self.read(s, rows, target, ahead, |b| {
                     F::from_f32(f32::from_bits(u32::from(u16::from_ne_bytes(b)) << 16))
                 });
             }
-            Element::F32 => self.read(rows, target, ahead, |b| F::from_f32(f32::from_ne_bytes(b))),
-            Element::F64 => self.read(rows, target, ahead, |b| F::from_f64(f64::from_ne_bytes(b))),
-            Element::I8 => self.read(rows, target, ahead, |b| F::from_f64(f64::from(i8::from_ne_bytes(b)))),
-            Element::I16 => self.read(rows, target, ahead, |b| F::from_f64(f64::from(i16::from_ne_bytes(b)))),
-            Element::I32 => self.read(rows, target, ahead, |b| F::from_f64(f64::from(i32::from_ne_bytes(b)))),
-            Element::I64 => self.read(rows, target, ahead, |b| F::from_f64(i64::from_ne_bytes(b) as f64)),
-            Element::U8 => self.read(rows, target, ahead, |b| F::from_f64(f64::from(u8::from_ne_bytes(b)))),
-            Element::U16 => self.read(rows, target, ahead, |b| F::from_f64(f64::from(u16::from_ne_bytes(b)))),
-            Element::U32 => self.read(rows, target, ahead, |b| F::from_f64(f64::from(u32::from_ne_bytes(b)))),
-            Element::U64 => self.read(rows, target, ahead, |b| F::from_f64(u64::from_ne_bytes(b) as f64)),
+            Element::F32 => self.read(s, rows, target, ahead, |b| F::from_f32(f32::from_ne_bytes(b))),
+            Element::F64 => self.read(s, rows, target, ahead, |b| F::from_f64(f64::from_ne_bytes(b))),
+            Element::I8 => {
+                self.read(s, rows, target, ahead, |b| F::from_f64(f64::from(i8::from_ne_bytes(b))))
+            }
+            Element::I16 => {
+                self.read(s, rows, target, ahead, |b| F::from_f64(f64::from(i16::from_ne_bytes(b))))
+            }
+            Element::I32 => {
+                self.read(s, rows, target, ahead, |b| F::from_f64(f64::from(i32::from_ne_bytes(b))))
+            }
+            Element::I64 => self.read(s, rows, target, ahead, |b| F::from_f64(i64::from_ne_bytes(b) as f64)),
+            Element::U8 => {
+                self.read(s, rows, target, ahead, |b| F::from_f64(f64::from(u8::from_ne_bytes(b))))
+            }
+            Element::U16 => {
+                self.read(s, rows, target, ahead, |b| F::from_f64(f64::from(u16::from_ne_bytes(b))))
+            }
+            Element::U32 => {
+                self.read(s, rows, target, ahead, |b| F::from_f64(f64::from(u32::from_ne_bytes(b))))
+            }
+            Element::U64 => self.read(s, rows, target, ahead, |b| F::from_f64(u64::from_ne_bytes(b) as f64)),
         }
     }
 }
 
-instances! {
-    /// Converts rows. A function by itself: it has a loop for every dtype and layout, and many kernels ask for rows.
-    fn convert<F: Float>(table: &Table, rows: &[usize], target: &mut [F], ahead: ColumnsAhead) = Table::convert_rows::<F>;
+/// The rows that a caller selected, each of them one of the array's.
+fn selected(indices: &[i64], n_rows: usize) -> PyResult<Vec<usize>> {
+    let mut rows = Vec::new();
+    reserve(&mut rows, indices.len())?;
+    for &index in indices {
+        match usize::try_from(index) {
+            Ok(row) if row < n_rows => rows.push(row),
+            _ => {
+                let last = n_rows.saturating_sub(1);
+                return Err(PyValueError::new_err(format!("rows must be between 0 and {last}, got {index}")));
+            }
+        }
+    }
+    Ok(rows)
 }
 
 /// float16 to float32 without branches, so that loops over it turn into vector code; the conversion of
@@ -397,19 +424,19 @@ impl<F: Float> Rows<F> for Table {
     }
 
     #[inline(always)]
-    fn group<'a>(
+    fn lend<'a>(
         &'a self,
         first: usize,
         count: usize,
-        scratch: &'a mut RowBuffer<F>,
-        lent: &mut [&'a [F]; GROUP],
+        buffer: &'a mut RowBuffer<F>,
+        lent: &mut [&'a [F]; TILE],
     ) -> Result<(), Error> {
         if let Some(rows) = self.contiguous(first, count) {
             lend(rows, self.n_labels, lent);
             return Ok(());
         }
         if let Some(head) = self.lent(self.source_row(first)) {
-            *lent = [head; GROUP];
+            *lent = [head; TILE];
             let mut all = true;
             for i in 1..count {
                 match self.lent(self.source_row(first + i)) {
@@ -422,10 +449,10 @@ impl<F: Float> Rows<F> for Table {
             }
         }
         let (wanted, stride) = (first..first + count, held_stride::<F>(self.n_labels));
-        if scratch.held(&wanted, self.n_labels).is_none() {
+        if buffer.held(&wanted, self.n_labels).is_none() {
             // Columns are read for the next group too. Not of probabilities: what is wrong with those is said of the
             // first such row, and rows before it may yet be refused.
-            let end = if count == GROUP && self.is_by_columns() && !self.probabilities {
+            let end = if count == TILE && self.is_by_columns() && !self.probabilities {
                 self.len().min((first + 1).next_multiple_of(COLUMN_ROWS)).max(wanted.end)
             } else {
                 wanted.end
@@ -435,40 +462,29 @@ impl<F: Float> Rows<F> for Table {
                 *position = self.source_row(index);
             }
             let positions = &positions[..end - first];
-            // While these are read, unless the caller fetches them in the course of its work.
-            let is_fetched = scratch.is_fetching && Rows::<F>::columns_ahead(self, first).is_some();
-            let columns = 0..if is_fetched { 0 } else { self.n_labels };
+            // Asked for while these are read, unless the scan of the tile asks for them.
+            let columns = 0..if self.columns_ahead::<F>(first).is_some() { 0 } else { self.n_labels };
             let ahead = self.rows_of_columns(end, positions.len(), columns);
-            let target = scratch.hold(first..end, self.n_labels);
-            convert(self, positions, target, ahead);
+            let target = buffer.hold(first..end, self.n_labels)?;
+            dispatch!(s => self.convert_rows(s, positions, target, ahead));
             if self.probabilities {
                 for (row, &position) in target.chunks_exact_mut(stride).zip(positions) {
                     log_probabilities(&mut row[..self.n_labels], position)?;
                 }
             }
         }
-        lend_apart(scratch.held(&wanted, self.n_labels).unwrap_or_default(), self.n_labels, stride, lent);
+        lend_apart(buffer.held(&wanted, self.n_labels).unwrap_or_default(), self.n_labels, stride, lent);
         Ok(())
     }
 
     #[inline(always)]
-    fn ahead(&self, first: usize) -> &[F] {
-        let rows = (2 * GROUP).min(self.n_rows.saturating_sub(first));
-        self.contiguous(first, rows).unwrap_or_default()
-    }
-
-    #[inline(always)]
-    fn columns_ahead(&self, first: usize) -> Option<ColumnsAhead> {
-        // Elements side by side in their columns, and whole groups, of which two are converted at once.
-        let is_plain = self.is_by_columns() && self.selection.is_none() && !self.probabilities;
-        let is_whole = matches!(self.row_stride, 1 | 2 | 4 | 8) && group_size::<F>(self.n_labels) == GROUP;
-        if !is_plain || !is_whole || self.n_labels <= MOST_SIDE_BY_SIDE {
-            return None;
+    fn ahead(&self, first: usize, count: usize) -> Ahead {
+        if let Some(columns) = self.columns_ahead::<F>(first) {
+            return Ahead::Columns(columns);
         }
-        // The rows that will be read next: half of their columns with each group.
-        let (half, n_columns) = (self.n_labels / 2, self.n_labels);
-        let columns = if first % COLUMN_ROWS < GROUP { 0..half } else { half..n_columns };
-        Some(self.rows_of_columns((first + 1).next_multiple_of(COLUMN_ROWS), COLUMN_ROWS, columns))
+        let next = first + count;
+        let rows = self.contiguous::<F>(next, (2 * TILE).min(self.n_rows.saturating_sub(next)));
+        rows.map_or(Ahead::Unknown, |rows| Ahead::Rows(rows.as_ptr().cast(), size_of_val(rows)))
     }
 
     fn position(&self, index: usize) -> usize {

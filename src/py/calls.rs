@@ -1,26 +1,22 @@
-//! The functions Python calls: each names its arguments, enters once and returns arrays.
+//! Which functions does Python call? Each names its arguments, enters once and returns arrays.
 #![allow(
     clippy::too_many_arguments,
     clippy::needless_pass_by_value,
     reason = "signatures are those of Python"
 )]
 
-use numpy::ndarray::Array1;
 use numpy::{IntoPyArray, PyArray1, PyArray2, PyReadonlyArray1, PyUntypedArray};
 use pyo3::prelude::*;
 
 use super::arguments::{
-    Compressed, PyScoring, Rows, Scores1, Scores2, U, contiguous, in_computing_type, matrix, plan,
-    randomness, scale, scorings, table,
+    Compressed, PyScoring, Rows, Scores1, Scores2, U, compressed, contiguous, in_computing_type, matrix,
+    plan, randomness, scale, scorings, table,
 };
 use super::enter::enter;
-use crate::batch::{self, Measure};
 use crate::error::Error;
-use crate::reading;
-use crate::results::room;
-use crate::scoring::Reweight;
-use crate::sets;
-use crate::threads::{Size, fill};
+use crate::run::{Size, fill, zeroed};
+use crate::score::{Measure, Reweight};
+use crate::{probe, score};
 
 /// Uncertainty of each row: entropy, margin or gini.
 #[pyfunction]
@@ -41,8 +37,8 @@ pub(super) fn uncertainty<'py>(
     let table = table(logits, &None, probabilities)?;
     let out = enter(py, table.elements(), |interrupt| {
         let plan = plan(n_threads, interrupt);
-        let mut out = room(table.len(), 1)?;
-        in_computing_type!(table, F => batch::uncertainty::<F, _>(&table, measure, &plan, &mut out))?;
+        let mut out = zeroed(table.len(), 1)?;
+        in_computing_type!(table, F => score::uncertainty::<F, _>(&table, measure, &plan, &mut out))?;
         Ok(out)
     })?;
     Ok(out.into_pyarray(py))
@@ -64,8 +60,8 @@ pub(super) fn softmax<'py>(
     let reweight = Reweight::new(gamma, power)?;
     in_computing_type!(table, F => {
         let out = enter(py, table.elements(), |interrupt| {
-            let mut out = room::<F>(table.len(), table.shape().1)?;
-            batch::softmax::<F, _>(&table, reweight, temperature, &plan(n_threads, interrupt), &mut out)?;
+            let mut out = zeroed::<F>(table.len(), table.shape().1)?;
+            score::softmax::<F, _>(&table, reweight, temperature, &plan(n_threads, interrupt), &mut out)?;
             Ok(out)
         })?;
         Ok(matrix(py, out, table.shape())?.into_any())
@@ -86,8 +82,8 @@ pub(super) fn ranks<'py>(
     let labels = contiguous("labels", &labels)?;
     let out = enter(py, table.elements(), |interrupt| {
         let plan = plan(n_threads, interrupt);
-        let mut out = room(table.len(), 1)?;
-        in_computing_type!(table, F => batch::ranks::<F, _>(&table, labels, &plan, &mut out))?;
+        let mut out = zeroed(table.len(), 1)?;
+        in_computing_type!(table, F => score::ranks::<F, _>(&table, labels, &plan, &mut out))?;
         Ok(out)
     })?;
     Ok(out.into_pyarray(py))
@@ -116,9 +112,9 @@ pub(super) fn label_scores<'py>(
     let scale = scale(ranked);
     let out = enter(py, table.elements().saturating_mul(candidates.len()), |interrupt| {
         let plan = plan(n_threads, interrupt);
-        let mut out = room(candidates.len(), table.len())?;
+        let mut out = zeroed(candidates.len(), table.len())?;
         in_computing_type!(table, F => {
-            batch::label_scores::<F, _>(&table, labels, candidates, scale, &randomness, &plan, &mut out)
+            score::label_scores::<F, _>(&table, labels, candidates, scale, &randomness, &plan, &mut out)
         })?;
         Ok(out)
     })?;
@@ -144,7 +140,7 @@ pub(super) fn all_scores<'py>(
     let randomness = randomness(seed, u.as_ref(), row_ids.as_ref())?;
     let out = enter(py, table.elements(), |interrupt| {
         let plan = plan(n_threads, interrupt);
-        let mut out = room(table.len(), table.shape().1)?;
+        let mut out = zeroed(table.len(), table.shape().1)?;
         in_computing_type!(table, F => crate::all_scores::<F, _>(&table, &scoring, scale, &randomness, &plan, &mut out))?;
         Ok(out)
     })?;
@@ -172,7 +168,7 @@ pub(super) fn p_values<'py>(
     let sorted = contiguous("sorted_scores", &sorted_scores)?;
     let out = enter(py, table.elements(), |interrupt| {
         let plan = plan(n_threads, interrupt);
-        let mut out = room(table.len(), table.shape().1)?;
+        let mut out = zeroed(table.len(), table.shape().1)?;
         in_computing_type!(table, F => {
             crate::p_values::<F, _>(&table, &scoring, sorted, smoothed, &randomness, &plan, &mut out)
         })?;
@@ -203,17 +199,17 @@ pub(super) fn predict_sets<'py>(
     let sets = enter(py, table.elements(), |interrupt| {
         let plan = plan(n_threads, interrupt);
         in_computing_type!(table, F => {
-            sets::predict_sets::<F, _>(&table, &scoring, threshold, allow_empty, &randomness, &plan)
+            crate::predict_sets::<F, _>(&table, &scoring, threshold, allow_empty, &randomness, &plan)
         })
     })?;
-    Ok((Array1::from_vec(sets.offsets).into_pyarray(py), Array1::from_vec(sets.labels).into_pyarray(py)))
+    Ok(compressed(py, sets))
 }
 
 /// The k-th smallest score, infinity when there are fewer.
 #[pyfunction]
 pub(super) fn kth_smallest(py: Python<'_>, scores: PyReadonlyArray1<'_, f64>, k: usize) -> PyResult<f64> {
-    let mut scores = contiguous("scores", &scores)?.to_vec();
-    enter(py, scores.len(), move |_| crate::kth_smallest(&mut scores, k))
+    let scores = contiguous("scores", &scores)?;
+    enter(py, scores.len(), |interrupt| crate::kth_smallest(scores, k, &plan(None, interrupt)))
 }
 
 /// `ceil((n + 1)(1 - alpha))` in integers.
@@ -225,7 +221,7 @@ pub(super) fn conformal_rank(n: usize, alpha: f64) -> PyResult<usize> {
 /// The permutation of `0..n` that splits use.
 #[pyfunction]
 pub(super) fn permutation(py: Python<'_>, seed: u64, n: usize) -> PyResult<Bound<'_, PyArray1<i64>>> {
-    let order = enter(py, n, |_| Ok(crate::permutation(seed, n)))?;
+    let order = enter(py, n, |_| crate::permutation(seed, n))?;
     Ok(order.into_iter().map(|i| i as i64).collect::<Vec<_>>().into_pyarray(py))
 }
 
@@ -240,7 +236,7 @@ pub(super) fn mask<'py>(
     let (offsets, labels) = (contiguous("offsets", &offsets)?, contiguous("labels", &labels)?);
     let n_rows = offsets.len().saturating_sub(1);
     let mask = enter(py, n_rows.saturating_mul(n_labels), |interrupt| {
-        let mut mask = room(n_rows, n_labels)?;
+        let mut mask = zeroed(n_rows, n_labels)?;
         let size = Size::new(n_rows, n_labels, 1);
         fill(&mut mask, n_labels, size, &plan(None, interrupt), |rows, parts| {
             let offsets = &offsets[rows.start..=rows.end];
@@ -292,8 +288,8 @@ pub(super) fn row_maxima<'py>(
     let table = table(logits, &None, false)?;
     in_computing_type!(table, F => {
         let out = enter(py, table.elements(), |interrupt| {
-            let mut out = room::<F>(table.len(), 1)?;
-            reading::row_maxima::<F, _>(&table, &plan(n_threads, interrupt), &mut out)?;
+            let mut out = zeroed::<F>(table.len(), 1)?;
+            probe::row_maxima::<F, _>(&table, &plan(n_threads, interrupt), &mut out)?;
             Ok(out)
         })?;
         Ok(out.into_pyarray(py).into_any())

@@ -1,25 +1,22 @@
-//! The functions that conditional coverage calls: labels that have thresholds of their own.
+//! Which functions does conditional coverage call, where labels have thresholds of their own?
 #![allow(
     clippy::too_many_arguments,
     clippy::needless_pass_by_value,
     reason = "signatures are those of Python"
 )]
 
-use numpy::ndarray::Array1;
 use numpy::{IntoPyArray, PyArray1, PyArray2, PyReadonlyArray1, PyUntypedArray};
 use pyo3::prelude::*;
 
 use super::arguments::{
-    Compressed, PyScoring, Rows, Scores2, U, contiguous, in_computing_type, matrix, optional, plan,
-    randomness, scorings, table,
+    Compressed, PyScoring, Rows, Scores2, U, compressed, contiguous, copied, in_computing_type, matrix,
+    optional, plan, randomness, scorings, table,
 };
 use super::enter::enter;
 use super::selecting::PySurvivors;
-use crate::cell_counts::Parting;
-use crate::cells::{Cell, Partition};
-use crate::counts::Bracket;
+use crate::conformal::{Bracket, Cell, Parting, Partition};
 use crate::error::Error;
-use crate::results::room;
+use crate::run::zeroed;
 
 /// Cells of labels, read once and used for many predictions.
 #[pyclass(frozen, module = "tightset._core", name = "Cells")]
@@ -42,13 +39,13 @@ impl PyCells {
         most_ranks: Option<PyReadonlyArray1<'_, u32>>,
     ) -> PyResult<Self> {
         let cells = cells.iter().map(|(candidates, counts_all, scores)| {
-            let scores = scores.iter().map(|s| Ok(contiguous("scores", s)?.to_vec()));
+            let scores = scores.iter().map(|s| copied(contiguous("scores", s)?));
             let scores = scores.collect::<PyResult<_>>()?;
             Ok(Cell { candidates: candidates.get().0.clone(), counts_all: *counts_all, scores })
         });
         let cells: Vec<Cell> = cells.collect::<PyResult<_>>()?;
-        let most_ranks = optional("most_ranks", most_ranks.as_ref())?.map(<[u32]>::to_vec);
-        let partition = Partition::new(&cells, contiguous("cell_of", &cell_of)?.to_vec(), most_ranks)?;
+        let most_ranks = optional("most_ranks", most_ranks.as_ref())?.map(copied).transpose()?;
+        let partition = Partition::new(&cells, copied(contiguous("cell_of", &cell_of)?)?, most_ranks)?;
         Ok(Self { cells, partition })
     }
 
@@ -86,7 +83,7 @@ pub(super) fn predict_cell_sets<'py>(
             crate::predict_cell_sets::<F, _>(&table, cells, partition, allow_empty, &randomness, &plan)
         })
     })?;
-    Ok((Array1::from_vec(sets.offsets).into_pyarray(py), Array1::from_vec(sets.labels).into_pyarray(py)))
+    Ok(compressed(py, sets))
 }
 
 /// Conformal p-values of all labels within their cells.
@@ -107,7 +104,7 @@ pub(super) fn cell_p_values<'py>(
     let randomness = randomness(seed, None, row_ids.as_ref())?;
     let out = enter(py, table.elements().saturating_mul(8), |interrupt| {
         let plan = plan(n_threads, interrupt);
-        let mut out = room(table.len(), table.shape().1)?;
+        let mut out = zeroed(table.len(), table.shape().1)?;
         in_computing_type!(table, F => {
             crate::cell_p_values::<F, _>(&table, cells, partition, smoothed, &randomness, &plan, &mut out)
         })?;

@@ -1,11 +1,10 @@
-//! The functions that selections call: counts, order statistics, and sets among several candidates.
+//! Which functions do selections call? Counts, order statistics, and sets among several candidates.
 #![allow(
     clippy::too_many_arguments,
     clippy::needless_pass_by_value,
     reason = "signatures are those of Python"
 )]
 
-use numpy::ndarray::Array1;
 use numpy::{
     IntoPyArray, PyArray1, PyArray2, PyReadonlyArray1, PyReadonlyArray2, PyReadwriteArray2, PyUntypedArray,
 };
@@ -13,15 +12,13 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 use super::arguments::{
-    Compressed, PyScoring, Rows, Scores2, U, contiguous, in_computing_type, matrix, plan, randomness,
-    scorings, table,
+    Compressed, PyScoring, Rows, Scores2, U, compressed, contiguous, copied, in_computing_type, matrix, plan,
+    randomness, row_major, scorings, table,
 };
 use super::enter::enter;
-use crate::counts::Bracket;
+use crate::conformal::{Bracket, Slot, Survivor, Survivors};
 use crate::error::Error;
-use crate::radix::{self, Slot};
-use crate::results::room;
-use crate::survivors::{Survivor, Survivors};
+use crate::run::zeroed;
 
 /// A candidate that rows may select: its scoring, lo, hi, pairs up to lo, the scores between, its weight.
 type PySurvivor<'py> = (PyRef<'py, PyScoring>, f64, f64, u64, PyReadonlyArray1<'py, f64>, u32);
@@ -36,7 +33,7 @@ impl PySurvivors {
     #[new]
     fn new(survivors: Vec<PySurvivor<'_>>) -> PyResult<Self> {
         let each = survivors.iter().map(|(scoring, lo, hi, at_lo, between, weight)| {
-            let between = contiguous("between", between)?.to_vec();
+            let between = copied(contiguous("between", between)?)?;
             Ok(Survivor { scoring: scoring.0, lo: *lo, hi: *hi, at_lo: *at_lo, between, weight: *weight })
         });
         Ok(Self(Survivors::new(each.collect::<PyResult<_>>()?)?))
@@ -77,7 +74,7 @@ pub(super) fn predict_selected_sets<'py>(
             crate::predict_selected_sets::<F, _>(&table, survivors, allow_empty, &randomness, &plan)
         })
     })?;
-    Ok((Array1::from_vec(sets.offsets).into_pyarray(py), Array1::from_vec(sets.labels).into_pyarray(py)))
+    Ok(compressed(py, sets))
 }
 
 /// Conformal p-values of all labels, each by the candidate that it selects.
@@ -101,7 +98,7 @@ pub(super) fn selected_p_values<'py>(
     let sorted = &sorted.collect::<PyResult<Vec<_>>>()?;
     let out = enter(py, table.elements().saturating_mul(survivors.len()), |interrupt| {
         let plan = plan(n_threads, interrupt);
-        let mut out = room(table.len(), table.shape().1)?;
+        let mut out = zeroed(table.len(), table.shape().1)?;
         in_computing_type!(table, F => {
             crate::selected_p_values::<F, _, _>(&table, survivors, sorted, &randomness, &plan, &mut out)
         })?;
@@ -159,10 +156,10 @@ pub(super) fn order_statistics<'py>(
     ranks: Vec<usize>,
     n_threads: Option<usize>,
 ) -> PyResult<Scores2<'py>> {
-    let table = scores.as_slice().map_err(|_| PyValueError::new_err("scores must be contiguous"))?;
+    let table = row_major("scores", &scores)?;
     let (runs, n) = (scores.as_array().nrows(), scores.as_array().ncols());
     let out = enter(py, table.len(), |interrupt| {
-        let mut out = room(runs, ranks.len())?;
+        let mut out = zeroed(runs, ranks.len())?;
         crate::order_statistics(table, n, &ranks, &plan(n_threads, interrupt), &mut out)?;
         Ok(out)
     })?;
@@ -189,15 +186,16 @@ pub(super) fn count_digits(
     mut counts: PyReadwriteArray2<'_, u64>,
     n_threads: Option<usize>,
 ) -> PyResult<()> {
-    let table = scores.as_slice().map_err(|_| PyValueError::new_err("scores must be contiguous"))?;
+    let table = row_major("scores", &scores)?;
     let slots = slots(runs, contiguous("bases", &bases)?, contiguous("widths", &widths)?)?;
     let (n, bins) = (scores.as_array().ncols(), counts.as_array().ncols());
     if !bins.is_power_of_two() {
         return Err(Error::argument("counts", "rows of a power of two", bins).into());
     }
-    let out = counts.as_slice_mut().map_err(|_| PyValueError::new_err("counts must be contiguous"))?;
+    let out = counts.as_array_mut().into_slice();
+    let out = out.ok_or_else(|| PyValueError::new_err("counts must be contiguous, in C order"))?;
     enter(py, n.saturating_mul(slots.len()), |interrupt| {
-        radix::count_digits(table, n, &slots, bins.trailing_zeros(), &plan(n_threads, interrupt), out)
+        crate::count_digits(table, n, &slots, bins.trailing_zeros(), &plan(n_threads, interrupt), out)
     })
 }
 
@@ -212,11 +210,11 @@ pub(super) fn keys_within<'py>(
     widths: PyReadonlyArray1<'py, u32>,
     n_threads: Option<usize>,
 ) -> PyResult<Vec<Bound<'py, PyArray1<u64>>>> {
-    let table = scores.as_slice().map_err(|_| PyValueError::new_err("scores must be contiguous"))?;
+    let table = row_major("scores", &scores)?;
     let slots = slots(runs, contiguous("bases", &bases)?, contiguous("widths", &widths)?)?;
     let n = scores.as_array().ncols();
     let found = enter(py, n.saturating_mul(slots.len()), |interrupt| {
-        radix::keys_within(table, n, &slots, &plan(n_threads, interrupt))
+        crate::keys_within(table, n, &slots, &plan(n_threads, interrupt))
     })?;
     Ok(found.into_iter().map(|keys| keys.into_pyarray(py)).collect())
 }

@@ -1,44 +1,33 @@
-//! One source, several instruction sets, the same bits.
+//! Which instruction set runs?
 //!
-//! Row kernels are `#[inline(always)]` functions over fixed lanes. [`instances!`] compiles such a body
-//! for the baseline, for AVX2 with FMA and for AVX-512, and picks at run time. Rust does not reorder
-//! or contract floating-point operations, every multiply-add is written out and sums are exact, so the
-//! instances differ in speed alone. The innermost sums are written out over vectors (`vector.rs`, `coarse.rs`, `double.rs`,
-//! `x86_64.rs`), with the plain form beside them in [`crate::sum`]. `TIGHTSET_SIMD` forces one of them, for tests: `scalar`, `avx2` or
-//! `avx512`.
+//! Every kernel is written once over [`Vector`], or as a plain loop, and is generic over a [`Simd`]: a value that proves
+//! that the machine has an instruction set. [`dispatch!`] chooses it, once for a tile of rows; everything below takes the
+//! value along. Rust neither reorders nor contracts floating-point operations, every multiply-add is written out and sums
+//! are exact, so instruction sets differ in speed alone. `TIGHTSET_SIMD` forces one of them, for tests: `scalar`, `avx2`
+//! or `avx512`.
 
 #[cfg(target_arch = "x86_64")]
-mod avx2;
+mod avx2_f32;
 #[cfg(target_arch = "x86_64")]
-mod avx2_double;
+mod avx2_f64;
 #[cfg(target_arch = "x86_64")]
-mod avx512;
+mod avx512_f32;
 #[cfg(target_arch = "x86_64")]
-mod avx512_double;
-#[cfg(target_arch = "x86_64")]
-mod coarse;
-#[cfg(target_arch = "x86_64")]
-mod columns;
-#[cfg(target_arch = "x86_64")]
-mod double;
-#[cfg(all(test, target_arch = "x86_64"))]
-mod kernel_tests;
-#[cfg(target_arch = "x86_64")]
-mod nucleus;
-#[cfg(target_arch = "x86_64")]
-mod places;
-#[cfg(target_arch = "x86_64")]
-mod scan;
-#[cfg(target_arch = "x86_64")]
-mod set_columns;
-#[cfg(target_arch = "x86_64")]
-mod unit_rows;
+mod avx512_f64;
+mod prefetch;
+mod subnormals;
 #[cfg(target_arch = "x86_64")]
 mod vector;
-#[cfg(target_arch = "x86_64")]
-pub(crate) mod x86_64;
 
 use std::sync::atomic::{AtomicU8, Ordering};
+
+pub(crate) use prefetch::LINE;
+pub(crate) use prefetch::{Ahead, ColumnLines, ColumnsAhead, Lines, NoLines, RowLines};
+pub(crate) use subnormals::with_subnormals;
+#[cfg(target_arch = "x86_64")]
+pub(crate) use vector::{Double, Kind, Vector};
+#[cfg(target_arch = "x86_64")]
+pub(crate) use vector::{QUANTA, TERMS_PER_PART};
 
 /// An instruction set that kernels are compiled for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,7 +88,6 @@ static CHOSEN: AtomicU8 = AtomicU8::new(UNDECIDED);
 #[inline]
 #[must_use]
 pub fn level() -> Level {
-    // Asked for every kernel, of some rows several times.
     match CHOSEN.load(Ordering::Relaxed) {
         AVX512 => Level::Avx512,
         AVX2 => Level::Avx2,
@@ -122,124 +110,138 @@ fn choose(forced: Option<&str>) -> Level {
     named.or_else(|| available().next()).unwrap_or(Level::Scalar)
 }
 
-/// Defines `$name` as the run-time choice among instances of the inlined function `$body`.
-macro_rules! instances {
-    (
-        $(#[$meta:meta])*
-        $vis:vis fn $name:ident $(<$($generic:ident : $bound:path),*>)? ($($arg:ident : $ty:ty),* $(,)?) $(-> $out:ty)? = $body:path;
-    ) => {
-        $(#[$meta])*
-        #[allow(unsafe_code, reason = "calling an instance compiled for features that were detected")]
-        $vis fn $name $(<$($generic: $bound),*>)? ($($arg: $ty),*) $(-> $out)? {
-            #[cfg(target_arch = "x86_64")]
-            {
-                #[target_feature(enable = "avx2,fma")]
-                fn avx2 $(<$($generic: $bound),*>)? ($($arg: $ty),*) $(-> $out)? {
-                    $body($($arg),*)
+/// The proof that the machine has an instruction set, which kernels are generic over.
+pub trait Simd: Copy {
+    /// Its vectors of float32, and with them those of float64. [`Portable`] has none and never uses them.
+    #[cfg(target_arch = "x86_64")]
+    type Vectors: Vector;
+    /// The instruction set.
+    const LEVEL: Level;
+
+    /// Calls `work`, which must be `#[inline(always)]`, in a function of its own that is compiled for the instruction
+    /// set. What is inlined there may use its instructions; in a larger function it would compete for registers.
+    fn vectorize<R>(self, work: impl FnOnce() -> R) -> R;
+}
+
+/// What every machine has.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Portable;
+
+impl Simd for Portable {
+    #[cfg(target_arch = "x86_64")]
+    type Vectors = avx2_f32::Avx2F32;
+    const LEVEL: Level = Level::Scalar;
+
+    #[inline(always)]
+    fn vectorize<R>(self, work: impl FnOnce() -> R) -> R {
+        #[inline(never)]
+        fn compiled<R>(work: impl FnOnce() -> R) -> R {
+            work()
+        }
+        compiled(work)
+    }
+}
+
+/// Defines the proof of an instruction set.
+#[cfg(target_arch = "x86_64")]
+macro_rules! instruction_set {
+    ($name:ident, $vectors:ty, $features:literal) => {
+        /// The proof that the machine has the instruction set: only [`chosen`] and tests make it.
+        #[derive(Clone, Copy, Debug)]
+        pub(crate) struct $name(());
+
+        impl Simd for $name {
+            type Vectors = $vectors;
+            const LEVEL: Level = Level::$name;
+
+            #[inline(always)]
+            #[allow(unsafe_code, reason = "a call of a function compiled for features that were detected")]
+            fn vectorize<R>(self, work: impl FnOnce() -> R) -> R {
+                #[inline(never)]
+                #[target_feature(enable = $features)]
+                fn compiled<R>(work: impl FnOnce() -> R) -> R {
+                    work()
                 }
-                #[target_feature(enable = "avx2,fma,avx512f,avx512bw,avx512dq,avx512vl")]
-                fn avx512 $(<$($generic: $bound),*>)? ($($arg: $ty),*) $(-> $out)? {
-                    $body($($arg),*)
-                }
-                match $crate::simd::level() {
-                    // SAFETY: level() is this only where the features were detected.
-                    $crate::simd::Level::Avx512 => return unsafe { avx512($($arg),*) },
-                    // SAFETY: as above.
-                    $crate::simd::Level::Avx2 => return unsafe { avx2($($arg),*) },
-                    $crate::simd::Level::Scalar => {}
-                }
+                // SAFETY: the machine has the features, as `self` proves.
+                unsafe { compiled(work) }
             }
-            $body($($arg),*)
+        }
+
+        impl $name {
+            /// The proof, if the machine has the instruction set.
+            #[cfg(test)]
+            pub(crate) fn detected() -> Option<Self> {
+                Level::$name.is_available().then_some(Self(()))
+            }
         }
     };
 }
-pub(crate) use instances;
+#[cfg(target_arch = "x86_64")]
+instruction_set!(Avx2, avx2_f32::Avx2F32, "avx2,fma,popcnt");
+#[cfg(target_arch = "x86_64")]
+instruction_set!(Avx512, avx512_f32::Avx512F32, "avx2,fma,popcnt,avx512f,avx512bw,avx512dq,avx512vl");
 
-/// Asks for the line of the cache that an address lies in, which may be any address at all.
-#[inline(always)]
-#[allow(unsafe_code, reason = "an instruction without effect on anything but speed")]
-pub(crate) fn fetch(address: *const u8) {
+/// The proof of the instruction set in use.
+pub(crate) enum Chosen {
+    Portable(Portable),
     #[cfg(target_arch = "x86_64")]
-    {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: every machine of the architecture has it, and it neither reads nor faults.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast()) }
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = address;
-}
-
-/// The same for what is read later, after more than the nearest cache holds.
-#[inline(always)]
-#[allow(unsafe_code, reason = "as above")]
-pub(crate) fn fetch_far(address: *const u8) {
+    Avx2(Avx2),
     #[cfg(target_arch = "x86_64")]
-    {
-        use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
-        // SAFETY: as above.
-        unsafe { _mm_prefetch::<_MM_HINT_T1>(address.cast()) }
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = address;
+    Avx512(Avx512),
 }
 
-/// Whether lines from many places are better asked for by [`fetch_far`] than by [`fetch`].
-///
-/// On Intel's processors (Emerald Rapids was measured) the nearest cache awaits 16 lines at a time, and computing waits with
-/// it; the one after it awaits 48. On AMD's (Zen 4) many of the lines that are asked for by `fetch_far` are not fetched
-/// at all when others are awaited.
-#[inline]
-#[cfg(any(feature = "python", test))]
-pub(crate) fn awaits_more_afar() -> bool {
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    {
-        use std::sync::OnceLock;
-        static IS_INTEL: OnceLock<bool> = OnceLock::new();
-        *IS_INTEL.get_or_init(|| {
-            let vendor = std::arch::x86_64::__cpuid(0);
-            [vendor.ebx, vendor.edx, vendor.ecx].map(u32::to_le_bytes).concat() == b"GenuineIntel"
-        })
+/// The instruction set in use: [`level`] names only what was detected.
+#[inline(always)]
+pub(crate) fn chosen() -> Chosen {
+    match level() {
+        #[cfg(target_arch = "x86_64")]
+        Level::Avx512 => Chosen::Avx512(Avx512(())),
+        #[cfg(target_arch = "x86_64")]
+        Level::Avx2 => Chosen::Avx2(Avx2(())),
+        _ => Chosen::Portable(Portable),
     }
-    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-    false
 }
 
-/// Runs `work` with subnormal numbers on, whatever the calling thread's settings, and puts those back.
-///
-/// Other libraries switch them off (flush-to-zero) for speed; scores would then depend on who was
-/// imported first.
-#[inline]
-#[allow(unsafe_code, reason = "the control register of the floating-point unit")]
-pub(crate) fn with_subnormals<T>(work: impl FnOnce() -> T) -> T {
-    #[cfg(all(target_arch = "x86_64", not(miri)))] // Miri has no assembly, and no such setting
-    {
-        /// Flush-to-zero and denormals-are-zero.
-        const FLUSH: u32 = 0x8040;
-        struct Restore(u32);
-        impl Drop for Restore {
-            fn drop(&mut self) {
-                set(self.0);
-            }
+/// Evaluates `$body` with `$s` standing for the instruction set in use.
+macro_rules! dispatch {
+    ($s:ident => $body:expr) => {
+        match $crate::simd::chosen() {
+            #[cfg(target_arch = "x86_64")]
+            $crate::simd::Chosen::Avx512($s) => $crate::simd::Simd::vectorize(
+                $s,
+                #[inline(always)]
+                || $body,
+            ),
+            #[cfg(target_arch = "x86_64")]
+            $crate::simd::Chosen::Avx2($s) => $crate::simd::Simd::vectorize(
+                $s,
+                #[inline(always)]
+                || $body,
+            ),
+            $crate::simd::Chosen::Portable($s) => $body,
         }
-        fn get() -> u32 {
-            let mut value = 0_u32;
-            // SAFETY: stores 32 bits to a local variable.
-            unsafe { std::arch::asm!("stmxcsr [{}]", in(reg) &raw mut value, options(nostack)) };
-            value
-        }
-        fn set(value: u32) {
-            // SAFETY: loads a value read from the same register, with two mode bits cleared or not.
-            unsafe { std::arch::asm!("ldmxcsr [{}]", in(reg) &raw const value, options(nostack)) };
-        }
-        let before = get();
-        if before & FLUSH != 0 {
-            let _restore = Restore(before);
-            set(before & !FLUSH);
-            return work();
-        }
-    }
-    work()
+    };
 }
+pub(crate) use dispatch;
+
+/// Runs `$body` for each instruction set that this machine has, with `$s` standing for it.
+#[cfg(test)]
+macro_rules! for_each_level {
+    ($s:ident => $body:block) => {
+        let $s = $crate::simd::Portable;
+        $body
+        #[cfg(target_arch = "x86_64")]
+        if let Some($s) = $crate::simd::Avx2::detected() {
+            $body
+        }
+        #[cfg(target_arch = "x86_64")]
+        if let Some($s) = $crate::simd::Avx512::detected() {
+            $body
+        }
+    };
+}
+#[cfg(test)]
+pub(crate) use for_each_level;
 
 #[cfg(test)]
 mod tests {
@@ -251,25 +253,5 @@ mod tests {
         let best = choose(None);
         assert!(best.is_available());
         assert_eq!(choose(Some("no such set")), best);
-    }
-
-    #[test]
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    #[allow(unsafe_code)]
-    fn subnormals_are_on_inside_and_settings_come_back() {
-        let half = |x: f64| std::hint::black_box(x) * std::hint::black_box(0.5);
-        let mut before = 0_u32;
-        // SAFETY: stores the control register to a local variable.
-        unsafe { std::arch::asm!("stmxcsr [{}]", in(reg) &raw mut before, options(nostack)) };
-        let flushing = before | 0x8040;
-        // SAFETY: sets two mode bits, cleared again below.
-        unsafe { std::arch::asm!("ldmxcsr [{}]", in(reg) &raw const flushing, options(nostack)) };
-        let outside = half(f64::MIN_POSITIVE);
-        let inside = with_subnormals(|| half(f64::MIN_POSITIVE));
-        let after = half(f64::MIN_POSITIVE);
-        // SAFETY: puts the original settings back.
-        unsafe { std::arch::asm!("ldmxcsr [{}]", in(reg) &raw const before, options(nostack)) };
-        assert_eq!((outside, after), (0.0, 0.0));
-        assert!(inside > 0.0);
     }
 }

@@ -1,0 +1,559 @@
+//! How does each label of a row select among candidates, so that coverage stays exact with all the data (Liang, Zhu &
+//! Barber 2024)?
+//!
+//! Selecting the candidate with the smallest sets on the data that also calibrate it breaks their symmetry
+//! with the new row. It is restored by letting the new row take part: for each label y that the row might
+//! have, the candidate is the one that would be selected if (x, y) were one more calibration row. With
+//! `C(q)` the calibration pairs (row, label) with scores up to q, `c(q)` those of the new row, and
+//! `q = clip(S(x, y), lo, hi)` the threshold that the enlarged data would give,
+//! `m_y = argmin_m w_m (C_m(q_m) + c_m(q_m))`, the first of equals, and y is in the set iff
+//! `S^{m_y}(x, y) <= hi_{m_y}`. The weights `w_m` are fixed before the data are seen, all equal by default.
+//!
+//! ```text
+//! cut the row's set for each candidate (a tile of rows at once where labels are few)
+//! a candidate is alive if its count at lo is at most every other's count at hi; no label can select the others
+//! labels that every set of those alive holds are in; labels that none holds are out
+//! each label between selects the first candidate with the smallest count, and is in if that one's set holds it
+//! ```
+//!
+//! Sets are runs of ranks but for a few labels at the edge, so a candidate's set is kept as the length of the run and a list of
+//! what follows: the vote takes no memory for the labels, and time in proportion to them.
+
+use super::pvalue::p_value;
+use super::survivors::{Survivor, Survivors};
+use crate::error::Error;
+use crate::kernels::Float;
+use crate::math::Randomness;
+use crate::rows::{Rows, Tile};
+use crate::run::{
+    Plan, Planes, Reads, Scratch, Size, TileWork, fill_tiles, for_tiles, list_bytes, reserve, with_scratch,
+};
+use crate::score::{RowView, Scale, SortedRow, TileView, check_length};
+use crate::sets::{Ends, RowCutter, SetBlock, Sets, Standing, TileCut, TileOrder};
+use crate::simd::Simd;
+
+/// What one candidate makes of a row.
+#[derive(Debug, Default)]
+struct Part {
+    /// The first so many labels, by rank, have scores up to `lo`.
+    run: usize,
+    /// The other labels of the set, as their ranks counted from 0, and their scores where those are above `lo`.
+    rest: Vec<(u32, Option<f64>)>,
+    /// The scores above `lo`, sorted.
+    between: Vec<f64>,
+    /// Pairs up to `lo` and up to `hi`, the row's own among them, weighted.
+    at_lo: u128,
+    at_hi: u128,
+    /// Whether some label may select it.
+    is_alive: bool,
+}
+
+/// Where a label stands in a candidate's set.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Stand {
+    Within,
+    Between(f64),
+    Out,
+}
+
+impl Part {
+    /// Begins a set with the first `run` labels.
+    fn begin(&mut self, run: usize) {
+        self.run = run;
+        self.rest.clear();
+        self.between.clear();
+    }
+
+    /// Adds the label of a rank.
+    #[inline(always)]
+    fn add(&mut self, rank: usize, standing: Standing) {
+        match standing {
+            Standing::Within if self.rest.is_empty() && rank == self.run => self.run += 1,
+            Standing::Within => self.rest.push((rank as u32, None)),
+            Standing::Between(score) => {
+                self.rest.push((rank as u32, Some(score)));
+                self.between.push(score);
+            }
+        }
+    }
+
+    /// Counts the pairs of a set that is complete.
+    #[inline(always)]
+    fn count(&mut self, survivor: &Survivor) {
+        self.between.sort_unstable_by(f64::total_cmp);
+        let (size, between) = ((self.run + self.rest.len()) as u64, self.between.len() as u64);
+        self.at_lo = survivor.weighted(survivor.at_lo + size - between);
+        self.at_hi = survivor.weighted(survivor.at_lo + survivor.between.len() as u64 + size);
+    }
+
+    /// One more than the last rank of the set.
+    fn end(&self) -> usize {
+        self.rest.last().map_or(self.run, |&(rank, _)| rank as usize + 1)
+    }
+
+    fn stand(&self, rank: usize) -> Stand {
+        if rank < self.run {
+            return Stand::Within;
+        }
+        match self.rest.binary_search_by_key(&(rank as u32), |&(rank, _)| rank) {
+            Ok(i) => self.rest[i].1.map_or(Stand::Within, Stand::Between),
+            Err(_) => Stand::Out,
+        }
+    }
+
+    /// The count that decides for a label, given where it stands.
+    fn pairs(&self, survivor: &Survivor, stand: Stand) -> u128 {
+        match stand {
+            Stand::Within => self.at_lo,
+            Stand::Out => self.at_hi,
+            Stand::Between(score) => {
+                let within = self.run + self.rest.len() - self.between.len();
+                let own = within + self.between.partition_point(|&s| s <= score);
+                survivor.weighted(survivor.pairs(score) + own as u64)
+            }
+        }
+    }
+}
+
+/// Working space for votes.
+#[derive(Debug, Default)]
+pub(crate) struct Vote<F: Float> {
+    cutter: RowCutter<F>,
+    /// One for each candidate; there may be room for more.
+    parts: Vec<Part>,
+    impossible: Vec<u32>,
+}
+
+impl<F: Float> Scratch for Vote<F> {
+    fn bytes(&self) -> usize {
+        let of_parts = self.parts.iter().map(|part| list_bytes(&part.rest) + list_bytes(&part.between));
+        let own = list_bytes(&self.parts) + list_bytes(&self.impossible);
+        self.cutter.bytes() + own + of_parts.sum::<usize>()
+    }
+}
+
+/// The candidates that some label of a row may select, and the ranks among which they differ.
+#[derive(Clone, Copy, Debug)]
+struct Alive {
+    /// The first of them, and whether it is the only one.
+    first: usize,
+    is_only: bool,
+    /// All labels before this rank are in, and all from `end` on are out.
+    run: usize,
+    end: usize,
+}
+
+impl<F: Float> Vote<F> {
+    /// Makes room for rows of `n_labels` and `n` candidates.
+    pub(crate) fn reserve(&mut self, n: usize, n_labels: usize) -> Result<(), Error> {
+        self.cutter.reserve(n_labels)?;
+        if self.parts.len() < n {
+            let more = n - self.parts.len();
+            reserve(&mut self.parts, more)?;
+            self.parts.resize_with(n, Part::default);
+        }
+        Ok(())
+    }
+
+    /// The set of one row, each of its labels given to `each`, by rank.
+    #[inline(always)]
+    pub(crate) fn row<S: Simd>(
+        &mut self,
+        s: S,
+        view: &RowView<'_, F>,
+        survivors: &Survivors,
+        each: impl FnMut(u32),
+    ) {
+        self.cutter.begin_row();
+        if survivors.len() == 1 {
+            self.only(s, view, survivors, each);
+            return;
+        }
+        for &m in survivors.order() {
+            self.cut(s, view, survivors, m);
+        }
+        self.labels(s, view, survivors, each);
+    }
+
+    /// The set of a row by the only candidate.
+    #[inline(always)]
+    fn only<S: Simd>(
+        &mut self,
+        s: S,
+        view: &RowView<'_, F>,
+        survivors: &Survivors,
+        mut each: impl FnMut(u32),
+    ) {
+        let bounds = survivors.bounds(0);
+        let certain = self.cutter.begin_only(s, view, bounds);
+        self.cutter.first_labels(certain).iter().for_each(|&label| each(label));
+        self.cutter.walk(s, view, bounds, certain, |_, label, _| each(label));
+    }
+
+    /// The label of the row that is ranked first.
+    #[inline(always)]
+    pub(crate) fn top_label<S: Simd>(&mut self, s: S) -> Option<u32> {
+        self.cutter.top_label(s)
+    }
+
+    /// Cuts the set of candidate m.
+    #[inline(always)]
+    fn cut<S: Simd>(&mut self, s: S, view: &RowView<'_, F>, survivors: &Survivors, m: usize) {
+        let (part, bounds) = (&mut self.parts[m], survivors.bounds(m));
+        part.begin(self.cutter.begin_shared(s, view, bounds));
+        let run = part.run;
+        self.cutter.walk(s, view, bounds, run, |rank, _, standing| part.add(rank, standing));
+        part.count(&survivors[m]);
+    }
+
+    /// Finds who may be selected, once all sets are cut.
+    #[inline(always)]
+    fn alive(&mut self, n: usize) -> Alive {
+        let parts = &mut self.parts[..n];
+        let smallest = parts.iter().map(|part| part.at_hi).min().unwrap_or(0);
+        let mut alive = Alive { first: n, is_only: true, run: usize::MAX, end: 0 };
+        for (m, part) in parts.iter_mut().enumerate() {
+            part.is_alive = part.at_lo <= smallest;
+            if part.is_alive {
+                alive.is_only = alive.first == n;
+                alive.first = alive.first.min(m);
+                alive.run = alive.run.min(part.run);
+                alive.end = alive.end.max(part.end());
+            }
+        }
+        alive
+    }
+
+    /// The candidate that the label of a rank selects, and where the label stands in its set.
+    #[inline(always)]
+    fn selected(&self, survivors: &Survivors, rank: usize) -> (usize, Stand) {
+        let (mut best, mut fewest) = ((0, Stand::Out), None);
+        for (m, part) in self.parts[..survivors.len()].iter().enumerate().filter(|(_, part)| part.is_alive) {
+            let stand = part.stand(rank);
+            let pairs = part.pairs(&survivors[m], stand);
+            if fewest.is_none_or(|fewest| pairs < fewest) {
+                (best, fewest) = ((m, stand), Some(pairs));
+            }
+        }
+        best
+    }
+
+    /// The labels of the set, by rank, once all sets are cut.
+    #[inline(always)]
+    fn labels<S: Simd>(
+        &mut self,
+        s: S,
+        view: &RowView<'_, F>,
+        survivors: &Survivors,
+        mut each: impl FnMut(u32),
+    ) {
+        let Alive { run, end, .. } = self.alive(survivors.len());
+        self.impossible.clear();
+        for rank in 0..end {
+            if rank < run || self.selected(survivors, rank).1 != Stand::Out {
+                each(self.label(s, view.row, rank));
+            }
+        }
+    }
+
+    /// The label of a rank; those that cannot occur come last.
+    #[inline(always)]
+    fn label<S: Simd>(&mut self, s: S, row: &[F], rank: usize) -> u32 {
+        if let Some(label) = self.cutter.label(s, rank) {
+            return label;
+        }
+        if self.impossible.is_empty() {
+            let labels = (0_u32..).zip(row).filter(|(_, z)| **z == F::NEG_INFINITY);
+            self.impossible.extend(labels.map(|(label, _)| label));
+        }
+        self.impossible[rank + self.impossible.len() - row.len()]
+    }
+}
+
+/// The sets of rows whose labels select among candidates. With `allow_empty` false a set that would be
+/// empty holds the top label.
+///
+/// # Errors
+/// For a row that is not one of logits, or U outside `[0, 1]`.
+pub fn predict_selected_sets<F: Float, R: Rows<F>>(
+    rows: &R,
+    survivors: &Survivors,
+    allow_empty: bool,
+    randomness: &Randomness<'_>,
+    plan: &Plan<'_>,
+) -> Result<Sets, Error> {
+    let (n, k) = (rows.n_rows(), rows.n_labels());
+    randomness.check(n)?;
+    let is_only = survivors.len() == 1;
+    with_scratch(false, |tile_cuts: &mut Vec<Option<TileCut>>| {
+        tile_cuts.clear();
+        let bounds = (0..survivors.len()).map(|m| survivors.bounds(m));
+        tile_cuts.extend(bounds.map(|bounds| TileCut::for_rows::<F>(bounds, n, k, is_only)));
+        let work = SelectedSets { survivors, tile_cuts, allow_empty, randomness };
+        Sets::of_blocks(n, Size::new(n, k, 2 * survivors.len()), plan, |range, sets| {
+            for_tiles(rows, range, &work, sets)
+        })
+    })
+}
+
+struct SelectedSets<'c> {
+    survivors: &'c Survivors,
+    tile_cuts: &'c [Option<TileCut>],
+    allow_empty: bool,
+    randomness: &'c Randomness<'c>,
+}
+
+/// Working space for sets.
+#[derive(Debug, Default)]
+struct SetScratch<F: Float> {
+    vote: Vote<F>,
+    order: TileOrder<F>,
+    /// What each candidate's cut of a tile found.
+    ends: Vec<Ends>,
+}
+
+impl<F: Float> Scratch for SetScratch<F> {
+    fn bytes(&self) -> usize {
+        self.vote.bytes() + self.order.bytes() + list_bytes(&self.ends)
+    }
+}
+
+impl<F: Float> TileWork<F> for SelectedSets<'_> {
+    type Scratch = SetScratch<F>;
+    type Out<'a> = SetBlock<'a>;
+
+    fn reads(&self) -> Option<Reads> {
+        Some(Reads { entropy: self.survivors.candidates().entropy, sums: false })
+    }
+
+    fn begin(&self, n_labels: usize, scratch: &mut SetScratch<F>) -> Result<(), Error> {
+        reserve(&mut scratch.ends, self.survivors.len())?;
+        scratch.vote.reserve(self.survivors.len(), n_labels)
+    }
+
+    #[inline(always)]
+    fn tile<S: Simd>(
+        &self,
+        s: S,
+        tile: &Tile<'_, F>,
+        SetScratch { vote, order, ends }: &mut SetScratch<F>,
+        sets: &mut SetBlock<'_>,
+    ) -> Result<(), Error> {
+        let Self { survivors, tile_cuts, allow_empty, randomness } = self;
+        let candidates = survivors.candidates();
+        let view = TileView::of(tile, &candidates, randomness)?;
+        ends.clear();
+        let mut open = u32::MAX;
+        if let Some(columns) = tile.columns() {
+            open = 0;
+            order.begin(columns.len());
+            for tile_cut in *tile_cuts {
+                let found = tile_cut.as_ref().map_or(Ends::OPEN, |cut| cut.ends(s, &view, columns, order));
+                open |= found.open();
+                ends.push(found);
+            }
+        }
+        for i in 0..tile.count {
+            let is_open = open >> i & 1 == 1;
+            if let (false, Some(size)) = (is_open, run_of_ranks(survivors, ends, i)) {
+                let size = if *allow_empty { size } else { size.max(1) } as usize;
+                sets.reserve(size)?;
+                order.add_labels(i, size, &mut sets.labels);
+                sets.end_row(None)?;
+                continue;
+            }
+            vote.row(s, &view.row(i, &candidates), survivors, |label| sets.push(label));
+            sets.end_row(if *allow_empty { None } else { vote.top_label(s) })?;
+        }
+        Ok(())
+    }
+}
+
+/// The size of a row's set, where every candidate's set is a run of ranks with no score between `lo` and `hi`, and the
+/// selected labels are such a run too.
+#[inline(always)]
+fn run_of_ranks(survivors: &Survivors, ends: &[Ends], row: usize) -> Option<u32> {
+    let size = |m: usize| ends[m].size_in(row);
+    let smallest = (0..survivors.len()).map(|m| survivors.weighted_at_hi(m, size(m))).min()?;
+    let is_alive = |m: &usize| survivors.weighted_at_lo(*m, size(*m)) <= smallest;
+    let (mut run, mut end) = (u32::MAX, 0);
+    for m in (0..survivors.len()).filter(is_alive) {
+        (run, end) = (run.min(size(m)), end.max(size(m)));
+    }
+    let mut found = run;
+    for rank in run..end {
+        let (mut selected, mut fewest) = (0, u128::MAX);
+        for m in (0..survivors.len()).filter(is_alive) {
+            let is_in = rank < size(m);
+            let pairs = if is_in {
+                survivors.weighted_at_lo(m, size(m))
+            } else {
+                survivors.weighted_at_hi(m, size(m))
+            };
+            if pairs < fewest {
+                (selected, fewest) = (m, pairs);
+            }
+        }
+        if rank < size(selected) {
+            if found < rank {
+                return None;
+            }
+            found = rank + 1;
+        }
+    }
+    Some(found)
+}
+
+/// Conformal p-values `(1 + #{S_i >= S(x, y)}) / (n + 1)` by the candidate that each label selects, `out` as
+/// rows of K: a label is in the set exactly when its p-value is above alpha. `sorted` holds each
+/// survivor's calibration scores.
+///
+/// # Errors
+/// As [`predict_selected_sets`].
+pub fn selected_p_values<F: Float, R: Rows<F>, L: AsRef<[f64]> + Sync>(
+    rows: &R,
+    survivors: &Survivors,
+    sorted: &[L],
+    randomness: &Randomness<'_>,
+    plan: &Plan<'_>,
+    out: &mut [f64],
+) -> Result<(), Error> {
+    let (n, k) = (rows.n_rows(), rows.n_labels());
+    randomness.check(n)?;
+    check_length("out", out.len(), n * k)?;
+    check_length("sorted", sorted.len(), survivors.len())?;
+    let work = SelectedPValues { survivors, sorted, randomness };
+    fill_tiles::<f64, F, R, _>(rows, &work, k, 8 * survivors.len(), plan, out)
+}
+
+struct SelectedPValues<'c, L> {
+    survivors: &'c Survivors,
+    sorted: &'c [L],
+    randomness: &'c Randomness<'c>,
+}
+
+/// Working space for p-values.
+#[derive(Debug, Default)]
+struct PValueScratch<F: Float> {
+    vote: Vote<F>,
+    sorted: SortedRow<F>,
+    /// The candidate that the label of each rank selects.
+    winners: Vec<usize>,
+}
+
+impl<F: Float> Scratch for PValueScratch<F> {
+    fn bytes(&self) -> usize {
+        self.vote.bytes() + self.sorted.bytes() + list_bytes(&self.winners)
+    }
+}
+
+impl<F: Float, L: AsRef<[f64]> + Sync> TileWork<F> for SelectedPValues<'_, L> {
+    type Scratch = PValueScratch<F>;
+    type Out<'a> = Planes<'a, f64>;
+
+    fn reads(&self) -> Option<Reads> {
+        Some(Reads { entropy: self.survivors.candidates().entropy, sums: false })
+    }
+
+    fn begin(&self, n_labels: usize, scratch: &mut PValueScratch<F>) -> Result<(), Error> {
+        scratch.vote.reserve(self.survivors.len(), n_labels)?;
+        scratch.sorted.reserve(n_labels)?;
+        scratch.winners.clear();
+        reserve(&mut scratch.winners, n_labels)
+    }
+
+    #[inline(always)]
+    fn tile<S: Simd>(
+        &self,
+        s: S,
+        tile: &Tile<'_, F>,
+        PValueScratch { vote, sorted, winners }: &mut PValueScratch<F>,
+        out: &mut Planes<'_, f64>,
+    ) -> Result<(), Error> {
+        let (survivors, k) = (self.survivors, tile.n_labels());
+        let candidates = survivors.candidates();
+        let view = TileView::of(tile, &candidates, self.randomness)?;
+        let out = &mut out.only()[tile.at * k..][..tile.count * k];
+        for (i, out) in out.chunks_exact_mut(k).enumerate() {
+            let row = view.row(i, &candidates);
+            vote.cutter.begin_row();
+            for &m in survivors.order() {
+                vote.cut(s, &row, survivors, m);
+            }
+            let Alive { first, is_only, .. } = vote.alive(survivors.len());
+            winners.clear();
+            winners.extend((0..k).map(|rank| if is_only { first } else { vote.selected(survivors, rank).0 }));
+            sorted.sort(row.row);
+            for (m, survivor) in survivors.iter().enumerate().filter(|(m, _)| winners.contains(m)) {
+                let mut ranks = winners.iter();
+                row.sorted_scores(s, sorted, &survivor.scoring, Scale::Ranked, |label, score| {
+                    if ranks.next() == Some(&m) {
+                        out[label as usize] = p_value(self.sorted[m].as_ref(), score);
+                    }
+                });
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::math::Uniforms;
+    use crate::rows::Matrix;
+    use crate::score::{Reweight, Score, Scoring};
+    use crate::simd::Portable;
+    use proptest::prelude::*;
+
+    /// Whether each label is in: every candidate's counts at every label's threshold, as the definition has them.
+    fn naive(row: &[f32], survivors: &Survivors, randomness: &Randomness<'_>) -> Vec<bool> {
+        let view = RowView::of(Portable, row, &survivors.candidates(), randomness).unwrap();
+        let scores = |m: usize| {
+            let score = |label| view.label_score(Portable, label, &survivors[m].scoring, Scale::Ranked);
+            (0..row.len()).map(score).collect::<Vec<f64>>()
+        };
+        let scores: Vec<Vec<f64>> = (0..survivors.len()).map(scores).collect();
+        let is_in = |label: usize| {
+            let count = |m: usize| {
+                let q = scores[m][label].clamp(survivors[m].lo, survivors[m].hi);
+                let own = scores[m].iter().filter(|&&score| score <= q).count() as u64;
+                survivors[m].weighted(survivors[m].pairs(q) + own)
+            };
+            let winner = (0..survivors.len()).min_by_key(|&m| count(m)).unwrap();
+            scores[winner][label] <= survivors[winner].hi
+        };
+        (0..row.len()).map(is_in).collect()
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 2 } else { 400 }))]
+        #[test]
+        fn each_label_is_judged_by_the_candidate_it_selects(
+            row in prop::collection::vec((-8_i8..8).prop_map(|z| f32::from(z) / 2.0), 1..9),
+            ends in prop::collection::vec((0.0_f64..4.0, 0.0_f64..2.0, 0_u64..4, 1_u32..3), 3),
+            between in prop::collection::vec(0.0_f64..1.0, 0..4),
+            u in 0.0_f64..1.0,
+        ) {
+            let kinds = [(Score::Aps, 1.0), (Score::Thr, 0.5), (Score::Aps, 4.0)];
+            let survivors: Vec<Survivor> = (kinds.into_iter().zip(ends))
+                .map(|((score, temperature), (lo, width, at_lo, weight))| {
+                    let mut between: Vec<f64> = between.iter().map(|t| (lo + width * t).next_up()).collect();
+                    between.sort_by(f64::total_cmp);
+                    let hi = between.last().copied().unwrap_or(lo + width);
+                    let scoring = Scoring::new(score, Reweight::NONE, temperature).unwrap();
+                    Survivor { scoring, lo, hi, at_lo, between, weight }
+                })
+                .collect();
+            let survivors = Survivors::new(survivors).unwrap();
+            let randomness = Randomness { uniforms: Uniforms::Fixed(u), ..Randomness::default() };
+            let matrix = Matrix::new(&row, row.len()).unwrap();
+            let sets =
+                predict_selected_sets(&matrix, &survivors, true, &randomness, &Plan::default()).unwrap();
+            let mut found = vec![false; row.len()];
+            sets.row(0).iter().for_each(|&label| found[label as usize] = true);
+            assert_eq!(found, naive(&row, &survivors, &randomness));
+            assert!(sets.row(0).is_sorted_by(|&a, &b| row[a as usize] > row[b as usize] || (row[a as usize] == row[b as usize] && a < b)));
+        }
+    }
+}

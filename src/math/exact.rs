@@ -1,0 +1,215 @@
+//! How are exponentials summed so that order does not exist?
+//!
+//! A floating-point sum depends on the order of its terms. A masked pass over a row, a cumulative sum over the sorted
+//! row, eight lanes and sixteen lanes would all differ in the last bits, and a label at the threshold would be in the
+//! set for one of them and out for another. Here every term, a number in `[0, 1]`, is rounded once to a multiple of a
+//! fixed quantum (2^-51 for float32, whose terms carry 24 bits; 2^-99 for float64), and the multiples are added as
+//! integers. The price is one addition and one conversion a term. What it buys: scalar and vector code, any block size,
+//! and the one-label and all-label forms of a score agree to the bit by construction.
+//!
+//! ```text
+//! term(z)   = 2^-(scale (shift - z)),  scale = beta log2(e),  shift >= z
+//! quanta(z) = round(term(z) / quantum)
+//! sum       = quantum * (integer sum of quanta)
+//! ```
+//!
+//! The shift is no smaller than the logits it is used on, so the largest terms are near 1 and keep their precision.
+//! Sums behind scores have coarser quanta in rows of at most 1024 labels: see [`Grain`]. Sums behind entropy are not
+//! exact but in a fixed order: see `kernels::entropy_sums`.
+
+use super::scalar::Scalar;
+
+/// Lanes of the portable loops: one 512-bit or two 256-bit registers of float32.
+pub(crate) const WIDTH: usize = 16;
+
+/// `array::from_fn` as a plain loop. A closure is not always inlined; it would be compiled for the baseline instead of
+/// the instruction set that its caller is compiled for.
+macro_rules! each_lane {
+    ([$start:expr; $n:expr], |$i:ident| $value:expr) => {{
+        let mut lanes = [$start; $n];
+        for $i in 0..$n {
+            lanes[$i] = $value;
+        }
+        lanes
+    }};
+}
+pub(crate) use each_lane;
+
+/// A lane's integer sum fits 64 bits for this many terms of at most 2^51 quanta.
+pub(crate) const TERMS_PER_LANE: usize = 4096;
+pub(crate) const BLOCK: usize = WIDTH * TERMS_PER_LANE;
+
+/// Integer sums, one in each of N lanes, as two words.
+#[derive(Clone, Copy, Debug)]
+pub struct WordSums<const N: usize = WIDTH> {
+    pub(crate) high: [u64; N],
+    pub(crate) low: [u64; N],
+}
+
+impl<const N: usize> WordSums<N> {
+    pub(crate) const EMPTY: Self = Self { high: [0; N], low: [0; N] };
+
+    /// Adds a value; every lane must take the same number of them.
+    #[inline(always)]
+    pub(crate) fn add<F: Scalar>(&mut self, lane: usize, value: F) {
+        F::accumulate(value, &mut self.high[lane], &mut self.low[lane]);
+    }
+
+    /// Adds a value's words if `wanted`.
+    #[inline(always)]
+    pub(crate) fn add_words(&mut self, lane: usize, (high, low): (u64, u64), wanted: bool) {
+        self.high[lane] = self.high[lane].wrapping_add(if wanted { high } else { 0 });
+        self.low[lane] = self.low[lane].wrapping_add(if wanted { low } else { 0 });
+    }
+
+    /// The words of one lane that took `taken` values by `add`.
+    #[inline(always)]
+    pub(crate) fn words<F: Scalar>(&self, lane: usize, taken: usize) -> (u64, u64) {
+        F::without_anchors(self.high[lane], self.low[lane], taken as u64)
+    }
+
+    /// The sum of all lanes, each of which took `taken` values by `add`.
+    #[inline(always)]
+    pub(crate) fn total<F: Scalar>(&self, taken: usize) -> i128 {
+        if taken > 0 && taken * N <= TERMS_PER_LANE {
+            // Few enough for one lane: the lanes are added before anything else, in vectors.
+            let (mut high, mut low) = (0_u64, 0_u64);
+            for lane in 0..N {
+                high = high.wrapping_add(self.high[lane]);
+                low = low.wrapping_add(self.low[lane]);
+            }
+            return F::collect(F::without_anchors(high, low, (taken * N) as u64));
+        }
+        let mut total = 0;
+        for lane in 0..N {
+            total += F::collect(self.words::<F>(lane, taken));
+        }
+        total
+    }
+}
+
+/// What the terms of a score's sums are rounded to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Grain {
+    /// Quanta.
+    Fine,
+    /// Multiples of 2^-29 in float32 and of 2^-56 in float64, for rows of at most [`MOST_COARSE`] labels: terms fit 32-bit
+    /// integers, and those of float64 one word of 64 bits, which halves the cost of adding them up. Each sum has a
+    /// term of 1/e or more, as shifts are at most one unit of `1 / beta` above the largest logit then (see
+    /// `score::masses::Sharpness`), so roundings are off by at most 1024 * 2^-30 * e = 2.6e-6 of a sum when all go one
+    /// way, and by 1e-7 when they go as they come; terms themselves are off by as much. In float64 that is 1.9e-14
+    /// and 1e-15.
+    Coarse,
+}
+
+/// Labels of rows that are summed in coarse quanta, at most.
+pub(crate) const MOST_COARSE: usize = 1024;
+/// Coarse quanta of float32 in 1.
+pub(crate) const COARSE: f32 = (1_u32 << 29) as f32;
+
+impl Grain {
+    #[inline(always)]
+    pub(crate) fn of(n_labels: usize) -> Self {
+        if n_labels <= MOST_COARSE { Self::Coarse } else { Self::Fine }
+    }
+
+    /// Terms of 2 to the power of less this add nothing.
+    #[inline(always)]
+    pub(crate) fn deepest<F: Scalar>(self) -> F {
+        if self == Self::Coarse { F::DEEPEST_COARSE } else { F::DEEPEST }
+    }
+}
+
+/// The words of a term in quanta of its type, rounded as the grain says.
+#[inline(always)]
+pub(crate) fn words<F: Scalar>(term: F, grain: Grain) -> (u64, u64) {
+    match grain {
+        Grain::Fine => F::words(term),
+        Grain::Coarse => F::coarse_words(term),
+    }
+}
+
+/// A row in chunks of [`WIDTH`] logits. The last chunk is filled up with `-inf`, whose exponential is 0.
+///
+/// Loops over chunks are written out where they are used: see [`each_lane`].
+pub(crate) struct Chunks<'a, F> {
+    whole: &'a [[F; WIDTH]],
+    last: [F; WIDTH],
+    pub(crate) count: usize,
+}
+
+impl<'a, F: Scalar> Chunks<'a, F> {
+    #[inline(always)]
+    pub(crate) fn of(row: &'a [F]) -> Self {
+        let (whole, rest) = row.as_chunks::<WIDTH>();
+        let mut last = [F::NEG_INFINITY; WIDTH];
+        last[..rest.len()].copy_from_slice(rest);
+        Self { whole, last, count: whole.len() + usize::from(!rest.is_empty()) }
+    }
+
+    #[inline(always)]
+    pub(crate) fn get(&self, i: usize) -> &[F; WIDTH] {
+        self.whole.get(i).unwrap_or(&self.last)
+    }
+}
+
+/// Whether a logit ranks before a label with logit `y`: lower labels (`LEFT`) do when equal, higher ones
+/// do not. A constant, so that the loops compare once.
+#[inline(always)]
+pub(crate) fn is_before<const LEFT: bool, F: Scalar>(z: F, y: F) -> bool {
+    if LEFT { z >= y } else { z > y }
+}
+
+/// How far logits lie below a shift, at most as far as terms of a scale add anything.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Depths<F> {
+    pub(crate) scale: F,
+    /// From here on terms add nothing.
+    deepest: F,
+}
+
+impl<F: Scalar> Depths<F> {
+    #[inline(always)]
+    pub(crate) fn new(scale: F) -> Self {
+        Self { scale, deepest: deepest(scale) }
+    }
+
+    /// The depth of a logit; the deepest for those far below or above the shift, and for NaN.
+    ///
+    /// As patterns: the smaller of two unsigned integers, since negative numbers and NaN come after the others.
+    #[inline(always)]
+    pub(crate) fn of(&self, z: F, shift: F) -> F {
+        let depth = shift - z;
+        if depth >= F::ZERO && depth < self.deepest { depth } else { self.deepest }
+    }
+
+    /// One term: `2^-(scale (shift - z))`, at most 1, and nothing for what is deepest.
+    #[inline(always)]
+    pub(crate) fn term(&self, z: F, shift: F) -> F {
+        F::exp2(self.of(z, shift), self.scale)
+    }
+
+    /// [`Self::term`] in the form that turns into vector code, with other bits.
+    #[inline(always)]
+    pub(crate) fn term_in_lanes(&self, z: F, shift: F) -> F {
+        F::exp2_in_lanes(self.of(z, shift), self.scale)
+    }
+}
+
+/// The depth from which terms add nothing; finite, as scales are at least [`Scalar::SMALLEST_SCALE`].
+#[inline(always)]
+pub(crate) fn deepest<F: Scalar>(scale: F) -> F {
+    F::DEEPEST.over(scale)
+}
+
+/// [`Depths::term`] of one logit.
+#[inline(always)]
+pub(crate) fn term<F: Scalar>(z: F, shift: F, scale: F) -> F {
+    Depths::new(scale).term(z, shift)
+}
+
+/// The integer multiple of the quantum that one term adds to a sum.
+#[inline(always)]
+pub(crate) fn quanta<F: Scalar>(z: F, shift: F, scale: F, grain: Grain) -> i128 {
+    F::collect(words(term(z, shift, scale), grain))
+}

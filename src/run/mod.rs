@@ -1,0 +1,21 @@
+//! How is a call run? In blocks of rows over threads, a tile at a time, in working space that threads keep.
+//!
+//! Nothing here knows what is computed: a call is a [`TileWork`].
+
+mod memory;
+mod planes;
+#[cfg(feature = "rayon")]
+mod pool;
+mod process;
+mod scratch;
+mod thread_count;
+mod threads;
+mod tiles;
+
+pub(crate) use memory::{push, reserve, zeroed};
+pub(crate) use planes::Planes;
+pub(crate) use scratch::{Scratch, list_bytes, with_scratch};
+pub use thread_count::{available_threads, default_threads, set_default_threads};
+pub use threads::Plan;
+pub(crate) use threads::{Size, fill, map_blocks, map_only, map_parts};
+pub(crate) use tiles::{Reads, TileWork, fill_tiles, for_tiles};

@@ -1,0 +1,280 @@
+//! What are the scores of one label in each row of a tile?
+//!
+//! A row is scanned once and its entropy taken once, whatever the number of candidates; candidates that differ in the score
+//! alone share their sums. Every score equals [`RowView::label_score`] to the bit.
+
+use super::candidates::{Candidates, SumsKey, is_of_top, sums_key, sums_of};
+use super::formula::{MassLanes, Wants, limit_score, score};
+use super::masses::{Census, SharpnessLanes, tile_masses};
+use super::place::TilePlaces;
+use super::row::RowView;
+use super::scoring::{Scale, Scoring};
+use crate::error::Error;
+use crate::kernels::{Float, TILE};
+use crate::math::{Randomness, each_lane};
+use crate::rows::Tile;
+use crate::run::{Planes, Scratch, list_bytes};
+use crate::simd::Simd;
+
+/// A tile as candidates see it: with the entropies and U of its rows.
+#[derive(Debug)]
+pub(crate) struct TileView<'a, F> {
+    pub(crate) tile: &'a Tile<'a, F>,
+    entropies: [f64; TILE],
+    pub(crate) u: [f64; TILE],
+}
+
+impl<'a, F: Float> TileView<'a, F> {
+    /// Of a tile that was scanned, with the sums behind entropy if the candidates need it.
+    #[inline(always)]
+    pub(crate) fn of<'b: 'a>(
+        tile: &'a Tile<'b, F>,
+        candidates: &Candidates<'_>,
+        randomness: &Randomness<'_>,
+    ) -> Result<Self, Error> {
+        let entropies = if candidates.entropy { tile.entropies() } else { [0.0; TILE] };
+        let mut u = [0.0; TILE];
+        randomness.score_uniforms(tile.first, tile.count, &tile.words(), &mut u)?;
+        Ok(Self { tile, entropies, u })
+    }
+
+    /// [`RowView::sharpness`] of each row.
+    #[inline(always)]
+    pub(crate) fn sharpness(&self, candidate: &Scoring) -> SharpnessLanes<F> {
+        let weights = candidate.reweight.weights(&self.entropies);
+        SharpnessLanes::new(&weights, candidate.temperature, self.tile.grain())
+    }
+
+    /// Row i of the tile.
+    #[inline(always)]
+    pub(crate) fn row(&self, i: usize, candidates: &Candidates<'_>) -> RowView<'a, F> {
+        let (row, scan) = (self.tile.rows[i], self.tile.row_scan(i));
+        RowView { row, scan, u: self.u[i], entropy: self.entropies[i], census: candidates.census(row, &scan) }
+    }
+}
+
+/// Working space for the scores of labels.
+#[derive(Debug)]
+pub(crate) struct LabelScratch<F> {
+    places: TilePlaces<F>,
+    masses: MassLanes<TILE>,
+    /// Filled for limits in temperature alone.
+    censuses: [Census; TILE],
+}
+
+impl<F: Float> Default for LabelScratch<F> {
+    fn default() -> Self {
+        let (masses, censuses) = (MassLanes::EMPTY, [Census::default(); TILE]);
+        Self { places: TilePlaces::default(), masses, censuses }
+    }
+}
+
+impl<F: Float> Scratch for LabelScratch<F> {
+    fn bytes(&self) -> usize {
+        list_bytes(&self.places.before)
+    }
+}
+
+/// Scores of the labels of a tile that was scanned. `out` has a run of rows for each candidate, of which the tile's begin at
+/// `at`.
+#[inline(always)]
+#[allow(clippy::too_many_arguments, reason = "everything it reads and writes, named")]
+pub(crate) fn label_scores_of_tile<S: Simd, F: Float>(
+    s: S,
+    tile: &Tile<'_, F>,
+    label: &[usize; TILE],
+    candidates: &Candidates<'_>,
+    scale: Scale,
+    randomness: &Randomness<'_>,
+    scratch: &mut LabelScratch<F>,
+    out: &mut Planes<'_, f64>,
+    at: usize,
+) -> Result<(), Error> {
+    let LabelScratch { places, masses, censuses } = scratch;
+    places.read(tile.rows, label);
+    let view = TileView::of(tile, candidates, randomness)?;
+    places.find(s, tile);
+    if candidates.census {
+        for i in 0..tile.count {
+            censuses[i] = Census::of(tile.rows[i], &tile.row_scan(i), candidates.mean);
+        }
+    }
+    let mut shared: Option<SumsKey> = None;
+    for &c in candidates.order {
+        let candidate = &candidates.list[c];
+        let Scoring { score: name, reweight, temperature } = *candidate;
+        let scores = if candidate.is_limit() {
+            let weight = reweight.weights(&view.entropies);
+            let mut scores = [0.0; TILE];
+            for i in 0..tile.count {
+                let limit = censuses[i].view(&tile.row_scan(i), places.logit[i], places.rank[i], weight[i]);
+                scores[i] = limit_score(name, &limit, view.u[i], temperature, scale);
+            }
+            scores
+        } else {
+            let key = sums_key(candidate);
+            if shared != Some(key) {
+                let sharpness = view.sharpness(candidate);
+                let of_top = is_of_top(name).then(|| TilePlaces::of_top(tile.scan));
+                let places = of_top.as_ref().unwrap_or(places);
+                let wanted = (sums_of(name), Wants::of(name, scale));
+                tile_masses(s, tile, wanted, places, &sharpness, masses);
+                shared = Some(key);
+            }
+            score(name, scale, tile.n_labels(), masses, &places.rank, &view.u)
+        };
+        // A label that cannot occur has no finite score.
+        let scores = each_lane!([0.0; TILE], |i| {
+            if places.logit[i] == F::NEG_INFINITY { f64::INFINITY } else { scores[i] }
+        });
+        out.plane(c)[at..][..tile.count].copy_from_slice(&scores[..tile.count]);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernels::MOST_SIDE_BY_SIDE;
+    use crate::rows::{Matrix, Scan, TileBuffers, entropy};
+    use crate::score::masses::{Sums, label_masses};
+    use crate::score::place::{place, place_in};
+    use crate::simd::for_each_level;
+    use proptest::prelude::*;
+
+    /// Calls `work` with a tile of the rows, scanned.
+    fn with_tile<F: Float>(
+        data: &[Vec<F>],
+        work: impl FnOnce(&mut Tile<'_, F>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let rows = data.concat();
+        let matrix = Matrix::new(&rows, data[0].len()).unwrap();
+        TileBuffers::default().with_tile(&matrix, 0, data.len(), 0, work)
+    }
+
+    /// All that is in it, to the bit but for the sign of zero: logits that tie may be of either, and distances of zero
+    /// are taken for what they are, see `scaled` in `formula.rs`.
+    fn shown(value: &impl std::fmt::Debug) -> String {
+        format!("{value:?}").replace("-0.0,", "0.0,")
+    }
+
+    /// Everything the tile computes equals its one-row definition, to the bit.
+    fn check<F: Float>(data: &[Vec<F>], beta: f64, picks: &[usize]) {
+        for_each_level!(s => {
+            with_tile(data, |tile| {
+                check_tile(s, tile, beta, picks);
+                Ok(())
+            })
+            .unwrap();
+        });
+    }
+
+    fn check_tile<S: Simd, F: Float>(s: S, tile: &mut Tile<'_, F>, beta: f64, picks: &[usize]) {
+        let (k, rows) = (tile.n_labels(), tile.rows);
+        tile.scan(s, true, true).unwrap();
+        assert_eq!(tile.columns().is_some(), k <= MOST_SIDE_BY_SIDE);
+        let entropies = tile.entropies();
+        let label = std::array::from_fn(|i| {
+            let wanted = picks[i] % k;
+            if rows[i][wanted] > F::NEG_INFINITY { wanted } else { k - 1 }
+        });
+        let mut places = TilePlaces::default();
+        places.read(rows, &label);
+        places.find(s, tile);
+        let sharpness = SharpnessLanes::<F>::new(&[1.0 / beta; TILE], 1.0, tile.grain());
+        let masses = [Sums::Split, Sums::Others].map(|kind| {
+            let mut masses = MassLanes::EMPTY;
+            tile_masses(s, tile, (kind, Wants::ALL), &places, &sharpness, &mut masses);
+            (kind, masses)
+        });
+        let mut of_top = MassLanes::EMPTY;
+        let top = TilePlaces::of_top(tile.scan);
+        tile_masses(s, tile, (Sums::Split, Wants::ALL), &top, &sharpness, &mut of_top);
+        for i in 0..tile.count {
+            let scan = Scan::of(s, rows[i], i).unwrap();
+            assert_eq!(shown(&scan), shown(&tile.row_scan(i)));
+            assert_eq!(entropy(s, rows[i], &scan).to_bits(), entropies[i].to_bits());
+            let one = place(s, rows[i], label[i]);
+            let quick = place_in(s, rows[i], label[i], &scan);
+            assert_eq!((one.rank, one.next), (quick.rank, quick.next));
+            assert_eq!((one.rank, one.next), (places.rank[i], places.next[i]));
+            let first = rows[i].iter().position(|&z| z == scan.max).unwrap();
+            let at_first = place(s, rows[i], first);
+            let expected = label_masses(s, Sums::Split, rows[i], &scan, first, &at_first, &sharpness.get(i));
+            assert_eq!(shown(&expected), shown(&of_top.get(i)));
+            for (kind, masses) in &masses {
+                let expected = label_masses(s, *kind, rows[i], &scan, label[i], &one, &sharpness.get(i));
+                assert_eq!(shown(&expected), shown(&masses.get(i)));
+            }
+        }
+    }
+
+    fn logit() -> impl Strategy<Value = f64> {
+        prop_oneof![
+            8 => -30.0_f64..30.0,
+            2 => (-4_i32..4).prop_map(f64::from),
+            1 => Just(-0.0),
+            1 => Just(f64::NEG_INFINITY),
+        ]
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 1 } else { 128 }))]
+        #[test]
+        fn tiles_equal_rows(
+            mut data in (1..if cfg!(miri) { 5_usize } else { 100 }, 1..=if cfg!(miri) { 3 } else { TILE }).prop_flat_map(|(k, n)| {
+                prop::collection::vec(prop::collection::vec(logit(), k), n)
+            }),
+            log_beta in -12.0_f64..20.0,
+            picks in prop::collection::vec(0_usize..1000, TILE),
+        ) {
+            for row in &mut data {
+                row.push(0.25);
+            }
+            check(&data, log_beta.exp2(), &picks);
+            let narrow: Vec<Vec<f32>> =
+                data.iter().map(|row| row.iter().map(|&z| z as f32).collect()).collect();
+            check(&narrow, log_beta.exp2(), &picks);
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 1 } else { 64 }))]
+        /// Summed along the row; labels near the top, which have few before them, and any others.
+        #[test]
+        fn tiles_of_long_rows_equal_rows(
+            mut row in prop::collection::vec(logit(), MOST_SIDE_BY_SIDE + 1..300),
+            log_beta in -12.0_f64..20.0,
+            picks in prop::collection::vec(0_usize..1000, TILE),
+        ) {
+            row.push(0.25);
+            let mut ranked: Vec<usize> = (0..row.len()).collect();
+            ranked.sort_by(|&a, &b| row[b].total_cmp(&row[a]));
+            let picks: Vec<usize> =
+                picks.iter().enumerate().map(|(i, &pick)| if i < 20 { ranked[i] } else { pick }).collect();
+            let data = vec![row; TILE];
+            check(&data, log_beta.exp2(), &picks);
+            let narrow: Vec<Vec<f32>> =
+                data.iter().map(|row| row.iter().map(|&z| z as f32).collect()).collect();
+            check(&narrow, log_beta.exp2(), &picks);
+        }
+    }
+
+    #[test]
+    fn bad_rows_are_named() {
+        for k in [3, MOST_SIDE_BY_SIDE + 5] {
+            let good = vec![0.0_f64; k];
+            let mut nan = good.clone();
+            nan[2] = f64::NAN;
+            let none = vec![f64::NEG_INFINITY; k];
+            for (bad, expected) in [(nan, "row 7, column 2"), (none, "row 7 is")] {
+                let mut data = vec![good.clone(); 9];
+                data[7] = bad;
+                for_each_level!(s => {
+                    let error = with_tile(&data, |tile| tile.scan(s, true, false)).unwrap_err();
+                    assert!(error.to_string().contains(expected), "{error}");
+                });
+            }
+        }
+    }
+}

@@ -1,0 +1,244 @@
+//! What are a row's labels by rank, as far as someone asks?
+//!
+//! Sets hold a few of many labels. Labels whose logits are too low to matter are left out at once; of the
+//! others, the first sixteen are selected and sorted, and twice as many each time more are wanted: O(K)
+//! for a set of any fixed size. Where labels are few the first ones are found one by one.
+
+use crate::error::Error;
+use crate::kernels::{FEW_LABELS, Float, LabelBuffer, MassWanted};
+use crate::run::{list_bytes, reserve};
+use crate::simd::Simd;
+
+/// Labels by rank, sorted as far as asked for.
+#[derive(Debug, Default)]
+pub(crate) struct RankedLabels<F: Float> {
+    /// As long as the longest row; the first `taken` are in use.
+    keys: Vec<F::Key>,
+    /// The labels by rank and their logits, as far as sorted.
+    ranked: Vec<u32>,
+    logits: Vec<F>,
+    buffer: LabelBuffer,
+    /// Whether the labels are in the buffer, and not among the keys.
+    is_in_vectors: bool,
+    taken: usize,
+    sorted: usize,
+    /// What was taken of the row, when it is asked about several times.
+    floor: Option<F>,
+}
+
+/// Labels that are sorted at first; each further step doubles them.
+const FIRST_SORTED: usize = 16;
+/// This many are found one by one before the others are sorted, as most sets need no more, ...
+const ONE_BY_ONE: usize = 3;
+/// ... where no more than this many are left: each takes a pass over them.
+const FEW_LEFT: usize = 64;
+
+impl<F: Float> RankedLabels<F> {
+    /// Makes room for rows of so many labels.
+    pub(crate) fn reserve(&mut self, n_labels: usize) -> Result<(), Error> {
+        self.keys.clear();
+        self.ranked.clear();
+        self.logits.clear();
+        reserve(&mut self.keys, n_labels)?;
+        reserve(&mut self.ranked, n_labels)?;
+        reserve(&mut self.logits, n_labels)?;
+        if n_labels > FEW_LABELS { self.buffer.make_room(n_labels) } else { Ok(()) }
+    }
+
+    /// Bytes that it has room for.
+    pub(crate) fn bytes(&self) -> usize {
+        list_bytes(&self.keys) + list_bytes(&self.ranked) + list_bytes(&self.logits) + self.buffer.bytes()
+    }
+
+    /// Forgets the last row.
+    #[inline(always)]
+    pub(crate) fn forget(&mut self) {
+        self.floor = None;
+    }
+
+    /// Takes the labels of a row down to `floor`, unless they were taken since `forget`. It is then taken twice
+    /// as far from the maximum as asked, for those who will ask for more.
+    #[inline(always)]
+    pub(crate) fn reach<S: Simd>(&mut self, s: S, row: &[F], max: F, floor: F) {
+        if self.floor.is_none_or(|known| floor < known) {
+            let further = floor - (max - floor);
+            let further = if further > F::NEG_INFINITY { further } else { F::NEG_INFINITY };
+            self.take(s, row, further);
+            self.floor = Some(further);
+        }
+    }
+
+    /// Takes the labels of a long row down to `floor`, which is finite, or those among them that hold a mass; `false` where
+    /// there are no vectors for it.
+    #[inline(always)]
+    pub(crate) fn take_in_vectors<S: Simd>(
+        &mut self,
+        s: S,
+        row: &[F],
+        floor: F,
+        wanted: Option<&MassWanted>,
+    ) -> bool {
+        if row.len() <= FEW_LABELS || !F::take_labels(s, row, floor, wanted, &mut self.buffer) {
+            return false;
+        }
+        self.forget_order(self.buffer.taken);
+        self.is_in_vectors = true;
+        true
+    }
+
+    /// Ranks more of what was taken in vectors, or turns the rest into keys.
+    fn extend_in_vectors<S: Simd>(&mut self, s: S) {
+        let done = self.sorted;
+        if F::rank_labels(s, &mut self.buffer) {
+            let LabelBuffer { ranked, ranked_logits, ranked_labels, .. } = &self.buffer;
+            self.ranked.extend_from_slice(&ranked_labels[done..*ranked]);
+            self.logits.extend(ranked_logits[done..*ranked].iter().map(|&z| F::from_f32(z)));
+            self.sorted = *ranked;
+            return;
+        }
+        self.is_in_vectors = false;
+        self.keys.resize(self.keys.len().max(self.taken), F::key(F::ZERO, 0));
+        let LabelBuffer { logits, labels, .. } = &self.buffer;
+        for i in done..self.taken {
+            self.keys[i] = F::key(F::from_f32(logits[i]), labels[i]);
+        }
+    }
+
+    fn forget_order(&mut self, taken: usize) {
+        self.taken = taken;
+        self.sorted = 0;
+        self.is_in_vectors = false;
+        self.ranked.clear();
+        self.logits.clear();
+    }
+
+    /// Takes the labels of a row whose logits are at least `floor` and possible.
+    #[inline(always)]
+    pub(crate) fn take<S: Simd>(&mut self, s: S, row: &[F], floor: F) {
+        if self.take_in_vectors(s, row, floor.larger(F::ZERO - F::MAX), None) {
+            return;
+        }
+        if self.keys.len() < row.len() {
+            self.keys.resize(row.len(), F::key(F::ZERO, 0));
+        }
+        let keys = &mut self.keys[..row.len()];
+        let mut taken = 0;
+        // Written always, kept or written over: a branch would be wrong too often to be worth it.
+        for (label, &z) in row.iter().enumerate() {
+            keys[taken] = F::key(z, label as u32);
+            taken += usize::from((z >= floor) & (z > F::NEG_INFINITY));
+        }
+        self.forget_order(taken);
+    }
+
+    /// The label of a rank counted from 0, and its logit.
+    #[inline(always)]
+    pub(crate) fn get<S: Simd>(&mut self, s: S, i: usize) -> Option<(u32, F)> {
+        while i >= self.sorted {
+            if self.sorted == self.taken {
+                return None;
+            }
+            self.extend(s);
+        }
+        Some((self.ranked[i], self.logits[i]))
+    }
+
+    fn extend<S: Simd>(&mut self, s: S) {
+        if self.is_in_vectors {
+            return self.extend_in_vectors(s);
+        }
+        let rest = &mut self.keys[self.sorted..self.taken];
+        if self.sorted < ONE_BY_ONE && rest.len() <= FEW_LEFT {
+            let mut first = 0;
+            for i in 1..rest.len() {
+                first = if rest[i] < rest[first] { i } else { first };
+            }
+            rest.swap(0, first);
+            self.keep_order(1);
+            return;
+        }
+        let step = self.sorted.max(FIRST_SORTED).min(rest.len());
+        if step < rest.len() {
+            rest.select_nth_unstable(step);
+        }
+        rest[..step].sort_unstable();
+        self.keep_order(step);
+    }
+
+    /// Says that so many more keys are in order.
+    #[inline(always)]
+    fn keep_order(&mut self, more: usize) {
+        let keys = &self.keys[self.sorted..self.sorted + more];
+        self.ranked.extend(keys.iter().map(|&key| F::from_key(key).0));
+        self.logits.extend(keys.iter().map(|&key| F::from_key(key).1));
+        self.sorted += more;
+    }
+
+    /// The labels of the first ranks, which were sorted.
+    #[inline(always)]
+    pub(crate) fn labels(&self, count: usize) -> &[u32] {
+        &self.ranked[..count]
+    }
+
+    /// The logits from a rank on, counted from 0, as far as sorted but at least one; `None` after the last.
+    #[inline(always)]
+    pub(crate) fn ranked_from<S: Simd>(&mut self, s: S, i: usize) -> Option<&[F]> {
+        self.get(s, i)?;
+        Some(&self.logits[i..])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::simd::for_each_level;
+
+    /// Every pivot of the vectors is among the largest logits that are left, so that they give up.
+    #[test]
+    fn rows_made_to_be_slow_are_ordered_by_keys() {
+        let n = 2000;
+        let (mut row, mut left) = (vec![-1.0_f32; n], (0..n).collect::<Vec<_>>());
+        while left.len() > 5 {
+            let step = left.len() / 5;
+            for i in [2, 1, 0] {
+                let next = left.len() as f32;
+                row[left.remove(step / 2 + i * step)] = next;
+            }
+        }
+        let mut expected: Vec<u32> = (0..n as u32).collect();
+        expected.sort_by(|&a, &b| row[b as usize].total_cmp(&row[a as usize]));
+        for_each_level!(s => {
+        let mut top = RankedLabels::default();
+        top.reserve(row.len()).unwrap();
+        top.take(s, &row, f32::NEG_INFINITY);
+        let found: Vec<u32> = (0..n).map(|i| top.get(s, i).unwrap().0).collect();
+        assert_eq!(found, expected);
+        assert!(!top.is_in_vectors);
+        });
+    }
+
+    #[test]
+    fn orders_are_extended_as_needed() {
+        let row: Vec<f32> = (0..1000).map(|i| ((i * 7919) % 499) as f32).collect();
+        for_each_level!(s => {
+        let mut top = RankedLabels::default();
+        top.reserve(row.len()).unwrap();
+        top.take(s, &row, f32::NEG_INFINITY);
+        let mut expected: Vec<u32> = (0..1000).collect();
+        expected.sort_by(|&a, &b| row[b as usize].total_cmp(&row[a as usize]).then(a.cmp(&b)));
+        for (i, &label) in expected.iter().enumerate() {
+            assert_eq!(top.get(s, i).unwrap().0, label);
+        }
+        assert!(top.get(s, 1000).is_none());
+        top.take(s, &row, 490.0);
+        assert_eq!(top.taken, row.iter().filter(|z| **z >= 490.0).count());
+        top.forget();
+        for floor in [480.0, 490.0, 470.0, 100.0, f32::NEG_INFINITY, 480.0] {
+            top.reach(s, &row, 498.0, floor);
+            let wanted = row.iter().filter(|z| **z >= floor).count();
+            assert!(top.taken >= wanted);
+            assert!((0..wanted).all(|i| top.get(s, i).unwrap().0 == expected[i]));
+        }
+        });
+    }
+}

@@ -1,0 +1,202 @@
+//! What are the masses of a row's labels at one beta, by rank, as far as someone asks?
+//!
+//! Sets of many candidates are cut from one row, and most of them share their sums: the total and the
+//! labels' terms are computed once for all candidates of one beta. Relative to the maximum, so masses far
+//! below it round to 0; what is decided by them leaves room for that (see [`super::bounds`]). Always in the finest
+//! quanta: coarse ones, relative to the maximum, would leave too much to the definition.
+
+use crate::error::Error;
+use crate::kernels::{FEW_TERMS, Float};
+use crate::math::{Grain, ln, quanta};
+use crate::run::{list_bytes, reserve};
+use crate::score::{Masses, RowView, Scoring, Sharpness};
+use crate::simd::Simd;
+
+/// Masses by rank; see the module.
+#[derive(Debug)]
+pub(crate) struct RankedMasses<F> {
+    pub(crate) sharpness: Sharpness<F>,
+    /// `Z`, the total in units of the largest term.
+    pub(crate) z: f64,
+    log_z: Option<f64>,
+    total: i128,
+    /// The total in the grain of the row's scores, once it was asked for.
+    sum_of_all: Option<i128>,
+    /// The definition's masses of the top label, once they were asked for.
+    of_top: Option<Masses>,
+    seen: i128,
+    /// The terms by label, where labels are few.
+    few: Vec<F>,
+    known: Vec<Mass>,
+    /// Ranks before those that are known.
+    skipped: usize,
+    /// The reweighting and temperature that they are for.
+    key: Option<BetaKey>,
+}
+
+type BetaKey = ((u64, u64), u64);
+
+/// A label's own mass and that of all labels after it, in units of the largest term.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Mass {
+    pub(crate) own: f64,
+    pub(crate) after: f64,
+}
+
+impl<F: Float> Default for RankedMasses<F> {
+    fn default() -> Self {
+        Self {
+            sharpness: Sharpness::new(1.0, 1.0, Grain::Fine),
+            z: 1.0,
+            log_z: None,
+            total: 0,
+            sum_of_all: None,
+            of_top: None,
+            seen: 0,
+            few: Vec::new(),
+            known: Vec::new(),
+            skipped: 0,
+            key: None,
+        }
+    }
+}
+
+impl<F: Float> RankedMasses<F> {
+    /// Makes room for the masses of so many labels.
+    pub(crate) fn reserve(&mut self, n_labels: usize) -> Result<(), Error> {
+        self.forget();
+        self.known.clear();
+        self.few.clear();
+        reserve(&mut self.known, n_labels)?;
+        reserve(&mut self.few, FEW_TERMS)
+    }
+
+    /// Bytes that it has room for.
+    pub(crate) fn bytes(&self) -> usize {
+        list_bytes(&self.few) + list_bytes(&self.known)
+    }
+
+    /// Forgets the last row.
+    #[inline(always)]
+    pub(crate) fn forget(&mut self) {
+        self.key = None;
+    }
+
+    /// Takes the sums that a candidate needs, unless the last one had the same.
+    #[inline(always)]
+    pub(crate) fn take<S: Simd>(&mut self, s: S, view: &RowView<'_, F>, scoring: &Scoring) {
+        let key = Some((scoring.reweight.bits(), scoring.temperature.to_bits()));
+        if key == self.key || scoring.is_limit() {
+            return;
+        }
+        self.key = key;
+        self.begin(s, view, view.sharpness(scoring));
+    }
+
+    #[inline(always)]
+    fn begin<S: Simd>(&mut self, s: S, view: &RowView<'_, F>, sharpness: Sharpness<F>) {
+        self.sharpness = sharpness;
+        (self.seen, self.skipped, self.log_z) = (0, 0, None);
+        (self.sum_of_all, self.of_top) = (None, None);
+        self.few.clear();
+        self.known.clear();
+        let (row, max, scale) = (view.row, view.scan.max, sharpness.scale);
+        self.total = if row.len() <= FEW_TERMS {
+            F::few_terms(s, row, max, scale, &mut self.few)
+        } else {
+            F::sum(s, row, max, scale, Grain::Fine)
+        };
+        self.z = F::sum_to_f64(self.total);
+    }
+
+    /// The exact total.
+    pub(crate) fn total(&self) -> i128 {
+        self.total
+    }
+
+    /// The sum over all labels, relative to the maximum, that scores are made of.
+    #[inline(always)]
+    pub(crate) fn sum_of_all<S: Simd>(&mut self, s: S, view: &RowView<'_, F>) -> i128 {
+        if let Some(known) = self.sum_of_all {
+            return known;
+        }
+        let grain = Grain::of(view.row.len());
+        let sum = match grain {
+            Grain::Fine => self.total,
+            Grain::Coarse => F::sum(s, view.row, view.scan.max, self.sharpness.scale, grain),
+        };
+        self.sum_of_all = Some(sum);
+        sum
+    }
+
+    /// The masses of the top label that scores are made of.
+    #[inline(always)]
+    pub(crate) fn of_top<S: Simd>(&mut self, s: S, view: &RowView<'_, F>) -> Masses {
+        if let Some(known) = self.of_top {
+            return known;
+        }
+        let masses = view.top_masses(s, &self.sharpness);
+        self.of_top = Some(masses);
+        masses
+    }
+
+    /// The exact sum of the labels that were asked for or passed over.
+    pub(crate) fn seen(&self) -> i128 {
+        self.seen
+    }
+
+    /// Passes over the next `count` labels, whose terms add up to `sum`; none was asked for yet.
+    #[inline(always)]
+    pub(crate) fn skip(&mut self, count: usize, sum: i128) {
+        self.skipped += count;
+        self.seen += sum;
+    }
+
+    /// Begins again, if labels were passed over: their masses are not known.
+    #[inline(always)]
+    pub(crate) fn rewind(&mut self) {
+        if self.skipped > 0 {
+            self.restart();
+        }
+    }
+
+    /// Begins again with the first label. Before labels are passed over, none may have been asked for.
+    #[inline(always)]
+    pub(crate) fn restart(&mut self) {
+        (self.seen, self.skipped) = (0, 0);
+        self.known.clear();
+    }
+
+    /// The mass of the label at rank `i` counted from 0. Ranks are asked for one after another.
+    #[inline(always)]
+    pub(crate) fn at(&mut self, view: &RowView<'_, F>, i: usize, label: u32, logit: F) -> Mass {
+        if let Some(&mass) = self.known.get(i - self.skipped) {
+            return mass;
+        }
+        let own = match self.few.get(label as usize) {
+            Some(&term) => F::collect(F::words(term)),
+            None => quanta(logit, view.scan.max, self.sharpness.scale, Grain::Fine),
+        };
+        self.seen += own;
+        let mass = Mass { own: F::sum_to_f64(own), after: F::sum_to_f64(self.total - self.seen) };
+        self.known.push(mass);
+        mass
+    }
+
+    /// The mass of the top label, once it was asked for.
+    #[inline(always)]
+    pub(crate) fn first(&self) -> Mass {
+        self.known.first().copied().unwrap_or(Mass { own: 1.0, after: self.z - 1.0 })
+    }
+
+    /// `log Z`.
+    #[inline(always)]
+    pub(crate) fn log_z(&mut self) -> f64 {
+        if let Some(known) = self.log_z {
+            return known;
+        }
+        let log_z = ln(self.z);
+        self.log_z = Some(log_z);
+        log_z
+    }
+}
