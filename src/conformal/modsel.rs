@@ -355,7 +355,7 @@ impl<F: Float> TileWork<F> for SelectedSets<'_> {
         }
         for i in 0..tile.count {
             let is_open = open >> i & 1 == 1;
-            if let (false, Some(size)) = (is_open, run_of_ranks(survivors, ends, i)) {
+            if !is_open && let Some(size) = run_of_ranks(survivors, ends, i) {
                 let size = if *allow_empty { size } else { size.max(1) } as usize;
                 sets.reserve(size)?;
                 order.add_labels(i, size, &mut sets.labels);
