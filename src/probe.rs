@@ -33,7 +33,7 @@ impl<F: Float> TileWork<F> for Maxima {
     fn tile<S: Simd>(
         &self,
         _s: S,
-        tile: &Tile<'_, F>,
+        tile: &mut Tile<'_, F>,
         (): &mut (),
         out: &mut Planes<'_, F>,
     ) -> Result<(), Error> {

@@ -230,7 +230,7 @@ fn batches_stay_in_the_pool_of_their_caller() {
         ) -> Result<(), Error> {
             let name = std::thread::current().name().unwrap_or_default().to_owned();
             self.readers.lock().unwrap().insert(name);
-            self.rows.group(first, count, scratch, lent)
+            self.rows.lend(first, count, scratch, lent)
         }
     }
 

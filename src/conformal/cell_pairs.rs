@@ -104,13 +104,14 @@ impl<F: Float> TileWork<F> for CellPairs<'_> {
     fn tile<S: Simd>(
         &self,
         s: S,
-        tile: &Tile<'_, F>,
+        tile: &mut Tile<'_, F>,
         sorted: &mut SortedRow<F>,
         counts: &mut Vec<CellCounts>,
     ) -> Result<(), Error> {
         let &Parting { cell_of, n_cells, most_ranks } = self.parting;
         let levels = self.brackets.len() / (self.candidates.list.len() * n_cells);
         let view = TileView::of(tile, &self.candidates, self.randomness)?;
+        let tile = view.tile;
         for i in 0..tile.count {
             let row = view.row(i, &self.candidates);
             sorted.sort(row.row);

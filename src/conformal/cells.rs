@@ -9,6 +9,7 @@
 //!
 //! A label's rank may be limited (Shi et al. 2024): beyond it the score is infinite.
 
+use super::modsel::ROOM;
 use super::pvalue::{p_value, smoothed_p_value};
 use super::survivors::Survivors;
 use crate::error::Error;
@@ -151,8 +152,11 @@ impl<F: Float> CellVote<F> {
         self.table.clear();
         self.tallies.clear();
         self.starts.clear();
+        let n_candidates: usize = cells.iter().map(|cell| cell.candidates.len()).sum();
+        self.between.clear();
         reserve(&mut self.table, k.saturating_mul(partition.scorings.len()))?;
-        reserve(&mut self.tallies, cells.iter().map(|cell| cell.candidates.len()).sum())?;
+        reserve(&mut self.tallies, n_candidates)?;
+        reserve(&mut self.between, ROOM.min(k.saturating_mul(n_candidates)))?;
         reserve(&mut self.starts, cells.len())
     }
 
@@ -306,13 +310,14 @@ impl<F: Float> TileWork<F> for CellSets<'_> {
     fn tile<S: Simd>(
         &self,
         s: S,
-        tile: &Tile<'_, F>,
+        tile: &mut Tile<'_, F>,
         vote: &mut CellVote<F>,
         sets: &mut SetBlock<'_>,
     ) -> Result<(), Error> {
         let Self { cells, partition, allow_empty, randomness } = self;
         let candidates = partition.candidates();
         let view = TileView::of(tile, &candidates, randomness)?;
+        let tile = view.tile;
         for i in 0..tile.count {
             vote.row(s, &view.row(i, &candidates), cells, partition, |verdict| {
                 if verdict.is_in {
@@ -400,13 +405,14 @@ impl<F: Float> TileWork<F> for CellPValues<'_> {
     fn tile<S: Simd>(
         &self,
         s: S,
-        tile: &Tile<'_, F>,
+        tile: &mut Tile<'_, F>,
         vote: &mut CellVote<F>,
         out: &mut Planes<'_, f64>,
     ) -> Result<(), Error> {
         let Self { cells, partition, smoothed, randomness } = self;
         let (k, candidates) = (tile.n_labels(), partition.candidates());
         let view = TileView::of(tile, &candidates, randomness)?;
+        let tile = view.tile;
         let out = &mut out.only()[tile.at * k..][..tile.count * k];
         for (i, out) in out.chunks_exact_mut(k).enumerate() {
             let row = view.row(i, &candidates);

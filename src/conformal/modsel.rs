@@ -115,6 +115,10 @@ impl Part {
     }
 }
 
+/// Labels at the edge of their sets, of all candidates together, that there is room for from the start: half a megabyte.
+/// Few rows have more, so that few rows allocate.
+pub(super) const ROOM: usize = 1 << 14;
+
 /// Working space for votes.
 #[derive(Debug, Default)]
 pub(crate) struct Vote<F: Float> {
@@ -151,6 +155,12 @@ impl<F: Float> Vote<F> {
             let more = n - self.parts.len();
             reserve(&mut self.parts, more)?;
             self.parts.resize_with(n, Part::default);
+        }
+        let room = n_labels.min(ROOM / n.max(1));
+        for part in &mut self.parts[..n] {
+            (part.rest.clear(), part.between.clear());
+            reserve(&mut part.rest, room)?;
+            reserve(&mut part.between, room)?;
         }
         Ok(())
     }
@@ -335,13 +345,14 @@ impl<F: Float> TileWork<F> for SelectedSets<'_> {
     fn tile<S: Simd>(
         &self,
         s: S,
-        tile: &Tile<'_, F>,
+        tile: &mut Tile<'_, F>,
         SetScratch { vote, order, ends }: &mut SetScratch<F>,
         sets: &mut SetBlock<'_>,
     ) -> Result<(), Error> {
         let Self { survivors, tile_cuts, allow_empty, randomness } = self;
         let candidates = survivors.candidates();
         let view = TileView::of(tile, &candidates, randomness)?;
+        let tile = view.tile;
         ends.clear();
         let mut open = u32::MAX;
         if let Some(columns) = tile.columns() {
@@ -466,13 +477,14 @@ impl<F: Float, L: AsRef<[f64]> + Sync> TileWork<F> for SelectedPValues<'_, L> {
     fn tile<S: Simd>(
         &self,
         s: S,
-        tile: &Tile<'_, F>,
+        tile: &mut Tile<'_, F>,
         PValueScratch { vote, sorted, winners }: &mut PValueScratch<F>,
         out: &mut Planes<'_, f64>,
     ) -> Result<(), Error> {
         let (survivors, k) = (self.survivors, tile.n_labels());
         let candidates = survivors.candidates();
         let view = TileView::of(tile, &candidates, self.randomness)?;
+        let tile = view.tile;
         let out = &mut out.only()[tile.at * k..][..tile.count * k];
         for (i, out) in out.chunks_exact_mut(k).enumerate() {
             let row = view.row(i, &candidates);

@@ -167,12 +167,13 @@ impl<F: Float> TileWork<F> for Pairs<'_> {
     fn tile<S: Simd>(
         &self,
         s: S,
-        tile: &Tile<'_, F>,
+        tile: &mut Tile<'_, F>,
         PairScratch { cutter, order, open }: &mut PairScratch<F>,
         counts: &mut Vec<PairCounts>,
     ) -> Result<(), Error> {
         let Self { candidates, cuts, keep, randomness } = self;
         let view = TileView::of(tile, candidates, randomness)?;
+        let tile = view.tile;
         open.clear();
         open.resize(cuts.len(), u32::MAX);
         if let Some(columns) = tile.columns() {

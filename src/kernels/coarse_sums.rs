@@ -5,7 +5,7 @@
 #![allow(unsafe_code, reason = "vector loads and instructions of features that were detected")]
 
 use super::terms::{Vectors, depth, exp2, exp2_to_round, hidden_one};
-use crate::math::{COARSE, Scalar, WIDTH};
+use crate::math::{COARSE, COARSE_BITS, Scalar, WIDTH};
 use crate::simd::{ColumnLines, Lines, Vector};
 
 /// Terms of which a 32-bit lane holds so many, each at most [`COARSE`], or a rounding above it.
@@ -108,12 +108,16 @@ unsafe fn is_shallow<V: Vector>(first: *const f32, shift: V, bottom: V) -> bool 
     true
 }
 
-/// The sums of a few logits in coarse quanta, relative to each of two shifts.
+/// The sums of a few logits in coarse quanta, relative to each of two shifts, in words.
 ///
 /// # Safety
 /// The instruction set of V must be available.
 #[inline(always)]
-pub(super) unsafe fn sums_of_few<V: Vector>(few: &[f32; WIDTH], shifts: [f32; 2], scale: f32) -> [u64; 2] {
+pub(super) unsafe fn sums_of_few<V: Vector>(
+    few: &[f32; WIDTH],
+    shifts: [f32; 2],
+    scale: f32,
+) -> [(u64, u64); 2] {
     // SAFETY: as the caller vouches.
     unsafe {
         let (bottom, scale) = (V::splat(f32::DEEPEST_COARSE / scale), V::splat(scale));
@@ -123,7 +127,7 @@ pub(super) unsafe fn sums_of_few<V: Vector>(few: &[f32; WIDTH], shifts: [f32; 2]
                 let d = depth(V::load(few.as_ptr().add(start)), shift, bottom);
                 counts = exp2(d, scale, COARSE).add_rounded(counts);
             }
-            V::total_count(V::lengthen(counts, V::no_long_counts()))
+            (V::total_count(V::lengthen(counts, V::no_long_counts())) << COARSE_BITS, 0)
         })
     }
 }
@@ -138,7 +142,7 @@ pub(super) unsafe fn split<V: Vector, const LOWER: bool>(
     y: f32,
     [max, shift]: [f32; 2],
     scale: f32,
-) -> (u64, u64) {
+) -> (i128, i128) {
     let vectors = Vectors { row: part };
     let count = vectors.count::<V>();
     // SAFETY: as the caller vouches.
@@ -159,6 +163,7 @@ pub(super) unsafe fn split<V: Vector, const LOWER: bool>(
             uppers = V::lengthen(upper_run, uppers);
         }
         let upper = V::total_count(uppers);
-        (upper, V::total_count(all).wrapping_sub(upper))
+        let lower = V::total_count(all).wrapping_sub(upper);
+        (i128::from(upper) << COARSE_BITS, i128::from(lower) << COARSE_BITS)
     }
 }

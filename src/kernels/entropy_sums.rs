@@ -13,9 +13,9 @@
 #[cfg(target_arch = "x86_64")]
 use crate::math::deepest;
 use crate::math::{BLOCK, Chunks, Depths, Scalar, WIDTH, WordSums, each_lane, term};
-use crate::simd::Simd;
 #[cfg(target_arch = "x86_64")]
 use crate::simd::{Lines, Vector};
+use crate::simd::{Simd, vectorize};
 
 #[cfg(target_arch = "x86_64")]
 use super::terms::{depth, exp2};
@@ -45,10 +45,7 @@ pub(super) fn portable<F: Scalar>(row: &[F], shift: F) -> (f64, f64) {
 /// Sum of the squares of the exponentials, for Gini impurity; what lies above the shift counts as nothing.
 #[inline(always)]
 pub(crate) fn squares<S: Simd, F: Scalar>(s: S, row: &[F], shift: F) -> f64 {
-    s.vectorize(
-        #[inline(always)]
-        move || squares_portable(row, shift),
-    )
+    vectorize!(s, squares_portable(row, shift))
 }
 
 #[inline(always)]
@@ -81,7 +78,7 @@ fn many_portable<F: Scalar>(row: &[F], shift: F) -> (f64, f64) {
 }
 
 #[inline(always)]
-fn few_portable<F: Scalar>(row: &[F], shift: F) -> (f64, f64) {
+pub(super) fn few_portable<F: Scalar>(row: &[F], shift: F) -> (f64, f64) {
     let depths = Depths::new(F::LOG2_E);
     let (mut exponentials, mut weighted) = (0.0, 0.0);
     for run in row.chunks(RUN) {
@@ -119,13 +116,16 @@ fn squares_portable<F: Scalar>(row: &[F], shift: F) -> f64 {
     F::sum_to_f64(squares)
 }
 
-/// [`portable`] of a row of many labels, over vectors; `lines` are asked for meanwhile.
+/// [`portable`] over vectors; `lines` are asked for meanwhile.
 ///
 /// # Safety
 /// The instruction set of V must be available.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 pub(super) unsafe fn vectors<V: Vector>(row: &[f32], shift: f32, lines: impl Lines) -> (f64, f64) {
+    if row.len() <= MOST_SIDE_BY_SIDE {
+        return few_portable(row, shift);
+    }
     let parts = WIDTH / V::LANES;
     let (mut exponentials, mut weighted) = ([0.0; WIDTH], [0.0; WIDTH]);
     // SAFETY: as the caller vouches.

@@ -19,6 +19,14 @@ use super::{Each, lanes_of};
 /// Labels before a label that are collected at most: a vector of them.
 pub(crate) const FEW_BEFORE: usize = WIDTH;
 
+/// Where the ranks of a tile's labels go, the logits ranked next, and those before.
+#[derive(Debug)]
+pub struct RanksFound<'a, F> {
+    pub(crate) rank: &'a mut Each<usize>,
+    pub(crate) next: &'a mut Each<F>,
+    pub(crate) before: &'a mut [[F; FEW_BEFORE]],
+}
+
 /// How many logits rank before a label with logit `y`, and the largest of the others.
 #[inline(always)]
 pub(super) fn count_portable<const LOWER: bool, F: Scalar>(part: &[F], y: F) -> (usize, F) {
@@ -84,10 +92,9 @@ pub(super) fn rank_few_portable<F: Scalar>(
     rows: &Each<&[F]>,
     labels: &Each<usize>,
     wanted: u32,
-    rank: &mut Each<usize>,
-    next: &mut Each<F>,
-    before: &mut [[F; FEW_BEFORE]],
+    found: RanksFound<'_, F>,
 ) -> u32 {
+    let RanksFound { rank, next, before } = found;
     let mut left = 0;
     for i in lanes_of(wanted) {
         match rank_one_portable(rows[i], labels[i], &mut before[i]) {
@@ -184,10 +191,9 @@ pub(super) unsafe fn rank_few_vectors<V: Vector>(
     rows: &Each<&[f32]>,
     labels: &Each<usize>,
     wanted: u32,
-    rank: &mut Each<usize>,
-    next: &mut Each<f32>,
-    before: &mut [[f32; FEW_BEFORE]],
+    found: RanksFound<'_, f32>,
 ) -> u32 {
+    let RanksFound { rank, next, before } = found;
     let mut left = 0;
     for i in lanes_of(wanted) {
         // SAFETY: as the caller vouches.

@@ -8,7 +8,7 @@ use crate::math::{MOST_COARSE, Scalar, TERMS_PER_LANE, WIDTH, WordSums, deepest}
 use crate::simd::{Double, Kind, Lines, Vector};
 
 use super::Scanned;
-use super::entropy_sums::{RUN, in_halves};
+use super::entropy_sums::{MOST_SIDE_BY_SIDE, RUN, few_portable, in_halves};
 use super::terms::{depth_f64, exp2_f64};
 
 /// Vectors whose terms are found together, while those of the vectors before are added up: a term takes long
@@ -82,12 +82,15 @@ unsafe fn sum_block<D: Double, const COARSE: bool>(block: &[f64], shift: f64, sc
     }
 }
 
-/// [`entropy_sums::portable`](super::entropy_sums::portable) of a float64 row of many labels.
+/// [`entropy_sums::portable`](super::entropy_sums::portable) of a float64 row.
 ///
 /// # Safety
 /// The instruction set of V must be available.
 #[inline(always)]
 pub(super) unsafe fn entropy_sums<V: Vector>(row: &[f64], shift: f64, lines: impl Lines) -> (f64, f64) {
+    if row.len() <= MOST_SIDE_BY_SIDE {
+        return few_portable(row, shift);
+    }
     let lanes = V::Double::LANES;
     let (mut exponentials, mut weighted) = ([0.0; WIDTH], [0.0; WIDTH]);
     let (runs, last) = row.as_chunks::<{ WIDTH * RUN }>();

@@ -10,7 +10,7 @@
 
 use crate::math::{Scalar, WIDTH};
 #[cfg(target_arch = "x86_64")]
-use crate::simd::Vector;
+use crate::simd::{Lines, Vector};
 
 #[cfg(target_arch = "x86_64")]
 use super::terms::hidden_one;
@@ -137,19 +137,22 @@ impl<V: Vector> LaneScan<V> {
     }
 }
 
-/// [`portable`] over vectors.
+/// [`portable`] over vectors; what lies ahead is asked for meanwhile.
 ///
 /// # Safety
 /// The instruction set of V must be available.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
-pub(super) unsafe fn vectors<V: Vector>(row: &[f32]) -> Scanned<f32> {
+pub(super) unsafe fn vectors<V: Vector>(row: &[f32], ahead: impl Lines) -> Scanned<f32> {
     // SAFETY: as the caller vouches.
     unsafe {
         let mut lanes = LaneScan::<V>::new();
         let whole = row.len() / V::LANES;
         let vector = |i: usize| V::load(row.as_ptr().add(i * V::LANES));
         for i in 0..whole / 2 {
+            for line in 2 * i * V::LANES / WIDTH..2 * (i + 1) * V::LANES / WIDTH {
+                ahead.fetch(line);
+            }
             lanes.take_two(vector(2 * i), vector(2 * i + 1));
         }
         if whole % 2 == 1 {

@@ -29,6 +29,9 @@ pub struct TileScan<F> {
     pub(crate) bits: Each<u32>,
     pub(crate) exponentials: Each<f64>,
     pub(crate) weighted: Each<f64>,
+    /// What others make of these: see `rows::Tile`.
+    pub(crate) entropies: Each<f64>,
+    pub(crate) u: Each<f64>,
 }
 
 impl<F: Scalar> Default for TileScan<F> {
@@ -39,6 +42,8 @@ impl<F: Scalar> Default for TileScan<F> {
             bits: [0; TILE],
             exponentials: [0.0; TILE],
             weighted: [0.0; TILE],
+            entropies: [0.0; TILE],
+            u: [0.0; TILE],
         }
     }
 }
@@ -48,6 +53,13 @@ impl<F: Scalar> Default for TileScan<F> {
 pub struct TileLabels<'a, F> {
     pub(crate) label: &'a Each<usize>,
     pub(crate) logit: &'a Each<F>,
+}
+
+/// What the terms of each row are relative to, and their scales.
+#[derive(Clone, Copy, Debug)]
+pub struct TileTerms<'a, F> {
+    pub(crate) shift: &'a Each<F>,
+    pub(crate) scale: &'a Each<F>,
 }
 
 /// The lanes that have a bit.
@@ -131,14 +143,14 @@ fn is_before<F: Scalar>(z: F, y: F, k: u32, label: u32) -> bool {
     (z > y) | ((z == y) & (k < label))
 }
 
-/// The rank of each row's label, and the logit ranked next.
+/// The rank of each row's label, and the logit ranked next. Says that another label may have its logit, as it does not look.
 #[inline(always)]
 pub(super) fn rank_portable<F: Scalar>(
     columns: &[Column<F>],
     labels: &TileLabels<'_, F>,
     rank: &mut Each<usize>,
     next: &mut Each<F>,
-) {
+) -> bool {
     let label = each_lane!([0; TILE], |i| labels.label[i] as u32);
     let mut before = [0_u32; TILE];
     *next = [F::NEG_INFINITY; TILE];
@@ -152,6 +164,7 @@ pub(super) fn rank_portable<F: Scalar>(
         }
     }
     *rank = each_lane!([1; TILE], |i| 1 + before[i] as usize);
+    true
 }
 
 /// Sums over the labels before each row's label, relative to the maximum, and over those after it, relative to `shift`.
@@ -160,10 +173,8 @@ pub(super) fn split_portable<F: Scalar>(
     columns: &[Column<F>],
     labels: &TileLabels<'_, F>,
     max: &Each<F>,
-    shift: &Each<F>,
-    scale: &Each<F>,
-    above: &mut Each<f64>,
-    below: &mut Each<f64>,
+    TileTerms { shift, scale }: TileTerms<'_, F>,
+    [above, below]: [&mut Each<f64>; 2],
 ) {
     let depths = each_lane!([Depths::new(F::LOG2_E); TILE], |i| Depths::new(scale[i]));
     let label = each_lane!([0; TILE], |i| labels.label[i] as u32);
@@ -195,8 +206,7 @@ pub(super) fn split_portable<F: Scalar>(
 pub(super) fn sum_portable<F: Scalar>(
     columns: &[Column<F>],
     logit: &Each<F>,
-    shift: &Each<F>,
-    scale: &Each<F>,
+    TileTerms { shift, scale }: TileTerms<'_, F>,
     sums: &mut WordSums<TILE>,
 ) {
     let depths = each_lane!([Depths::new(F::LOG2_E); TILE], |i| Depths::new(scale[i]));
@@ -429,10 +439,8 @@ pub(super) unsafe fn split_vectors<V: Vector>(
     columns: &[Column<f32>],
     logit: &Each<f32>,
     max: &Each<f32>,
-    shift: &Each<f32>,
-    scale: &Each<f32>,
-    above: &mut Each<f64>,
-    below: &mut Each<f64>,
+    TileTerms { shift, scale }: TileTerms<'_, f32>,
+    [above, below]: [&mut Each<f64>; 2],
 ) {
     let (mut upper, mut lower) = ([0_u64; TILE], [0_u64; TILE]);
     for lane in (0..TILE).step_by(V::LANES) {
@@ -475,8 +483,7 @@ pub(super) unsafe fn split_vectors<V: Vector>(
 pub(super) unsafe fn sum_vectors<V: Vector>(
     columns: &[Column<f32>],
     logit: &Each<f32>,
-    shift: &Each<f32>,
-    scale: &Each<f32>,
+    TileTerms { shift, scale }: TileTerms<'_, f32>,
     sums: &mut Each<u64>,
 ) {
     for lane in (0..TILE).step_by(V::LANES) {
@@ -510,8 +517,7 @@ pub(super) unsafe fn sum_rows<V: Vector>(
     rows: &Each<&[f32]>,
     wanted: u32,
     logit: &Each<f32>,
-    shift: &Each<f32>,
-    scale: &Each<f32>,
+    TileTerms { shift, scale }: TileTerms<'_, f32>,
     columns: Option<(ColumnsAhead, usize)>,
     sums: &mut Each<u64>,
 ) {

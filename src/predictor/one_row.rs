@@ -82,7 +82,7 @@ impl<F: Float> Scratch<F> {
     }
 
     /// Makes room for rows of a predictor.
-    fn fit(&mut self, predictor: &Contents, cell: usize) -> Result<(), Error> {
+    fn fit(&mut self, predictor: &Contents) -> Result<(), Error> {
         let k = predictor.n_labels;
         self.labels.clear();
         reserve(&mut self.labels, k)?;
@@ -90,7 +90,10 @@ impl<F: Float> Scratch<F> {
         reserve(&mut self.row, if predictor.probabilities { k } else { 0 })?;
         match predictor.partition() {
             Some(partition) => self.cell_vote.reserve(&predictor.cells, partition),
-            None => self.vote.reserve(predictor.cells[cell].candidates.len(), k),
+            None => {
+                let candidates = predictor.cells.iter().map(|cell| cell.candidates.len());
+                self.vote.reserve(candidates.max().unwrap_or(1), k)
+            }
         }
     }
 }
@@ -233,7 +236,7 @@ impl Predictor {
         let randomness = self.randomness(options)?;
         randomness.check(1)?;
         let cell = self.cells_of(options, 1)?.map_or(0, |cell| cell(0)) as usize;
-        scratch.fit(&self.contents, cell)?;
+        scratch.fit(&self.contents)?;
         let (contents, allow_empty) = (&self.contents, options.allow_empty);
         with_subnormals(
             || dispatch!(s => predict_one(s, contents, cell, row, allow_empty, &randomness, scratch)),

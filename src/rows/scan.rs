@@ -7,7 +7,7 @@
 use crate::error::Error;
 use crate::kernels::{Float, Scanned, squares};
 use crate::math::{EntropySums, entropies, exp, one_minus_exp_neg};
-use crate::simd::{NoLines, Simd};
+use crate::simd::{Lines, NoLines, Simd};
 
 /// The first pass over a row.
 #[derive(Clone, Copy, Debug)]
@@ -24,7 +24,13 @@ impl<F: Float> Scan<F> {
     /// Reads the row once and refuses NaN, +inf and rows without a possible label.
     #[inline(always)]
     pub(crate) fn of<S: Simd>(s: S, row: &[F], index: usize) -> Result<Self, Error> {
-        let Scanned { max, second, bits, is_poisoned } = F::scan(s, row);
+        Self::asking(s, row, index, NoLines)
+    }
+
+    /// [`Self::of`]; `lines` are asked for meanwhile.
+    #[inline(always)]
+    pub(super) fn asking<S: Simd>(s: S, row: &[F], index: usize, lines: impl Lines) -> Result<Self, Error> {
+        let Scanned { max, second, bits, is_poisoned } = F::scan(s, row, lines);
         if is_poisoned {
             check_row(row, index)?;
         }

@@ -13,7 +13,7 @@ use super::scan::{Scan, check_row};
 use super::{RowBuffer, Rows};
 use crate::error::Error;
 use crate::kernels::{Column, Float, MOST_SIDE_BY_SIDE, TILE, TileScan};
-use crate::math::{EntropySums, Grain, each_lane, entropies};
+use crate::math::{EntropySums, Grain, Randomness, each_lane, entropies};
 use crate::simd::{Ahead, ColumnsAhead, RowLines, Simd};
 
 /// Bytes of rows that are worked on together: more would push the first out of the nearest caches before the second pass.
@@ -139,14 +139,20 @@ impl<F: Float> Tile<'_, F> {
 
     #[inline(always)]
     fn scan_rows<S: Simd>(&mut self, s: S, with_entropy: bool) -> Result<(), Error> {
-        let (row_bytes, count) = (size_of_val(self.rows[0]), self.count);
+        let count = self.count;
         let (steps, spacing) = if self.sums_rows { (2 * count, 1) } else { (count, 0) };
         for i in 0..=count {
             if i < count {
-                if let (Ahead::Columns(columns), false) = (self.ahead, with_entropy) {
-                    columns.step(i, steps, spacing).fetch_all();
-                }
-                let Scan { max, second, bits } = Scan::of(s, self.rows[i], i)?;
+                // What is ahead is asked for here only where no sums follow that leave time for it.
+                let scan = match self.ahead {
+                    _ if with_entropy => Scan::of(s, self.rows[i], i),
+                    Ahead::Columns(columns) => {
+                        columns.step(i, steps, spacing).fetch_all();
+                        Scan::of(s, self.rows[i], i)
+                    }
+                    _ => Scan::asking(s, self.rows[i], i, self.lines_of(i)),
+                };
+                let Scan { max, second, bits } = scan?;
                 (self.scan.max[i], self.scan.second[i], self.scan.bits[i]) = (max, second, bits);
             }
             // A row behind, so that nothing waits for the end of a scan; its rows are in the nearest cache and the next one
@@ -156,19 +162,23 @@ impl<F: Float> Tile<'_, F> {
                 let sums = if let Ahead::Columns(columns) = self.ahead {
                     F::entropy_sums(s, row, shift, columns.step(i - 1, steps, spacing))
                 } else {
-                    let own = row.as_ptr().cast();
-                    let next = self.row_ahead(i + 1).unwrap_or(own);
-                    let lines = if row_bytes > LONGEST_AHEAD {
-                        RowLines { next: own, later: next }
-                    } else {
-                        RowLines { next, later: self.row_ahead(i + ROWS_AHEAD).unwrap_or(own) }
-                    };
-                    F::entropy_sums(s, row, shift, lines)
+                    F::entropy_sums(s, row, shift, self.lines_of(i))
                 };
                 (self.scan.exponentials[i - 1], self.scan.weighted[i - 1]) = sums;
             }
         }
         Ok(())
+    }
+
+    /// What is asked for while row `i`, or the one before it, is read: the row after it, and one further on.
+    #[inline(always)]
+    fn lines_of(&self, i: usize) -> RowLines {
+        let own = self.rows[0].as_ptr().cast();
+        let next = self.row_ahead(i + 1).unwrap_or(own);
+        if size_of_val(self.rows[0]) > LONGEST_AHEAD {
+            return RowLines { next: own, later: next };
+        }
+        RowLines { next, later: self.row_ahead(i + ROWS_AHEAD).unwrap_or(own) }
     }
 
     /// A row of this tile or, beyond its end, of what will be read after it, as far as that is known.
@@ -180,12 +190,19 @@ impl<F: Float> Tile<'_, F> {
         self.ahead.after((i - self.count) * size_of_val(self.rows[0]))
     }
 
-    /// [`entropy`](super::entropy) of each row, once it was scanned with its sums.
+    /// Takes [`entropy`](super::entropy) of each row, which was scanned with its sums.
     #[inline(always)]
-    pub(crate) fn entropies(&self) -> [f64; TILE] {
+    pub(crate) fn take_entropies(&mut self) {
         let TileScan { max, second, exponentials, weighted, .. } = &*self.scan;
         let gap = each_lane!([0.0; TILE], |i| max[i].to_f64() - second[i].to_f64());
-        entropies::<F, TILE>(&gap, &EntropySums::new(exponentials, weighted, &gap))
+        self.scan.entropies = entropies::<F, TILE>(&gap, &EntropySums::new(exponentials, weighted, &gap));
+    }
+
+    /// Draws U of each row.
+    #[inline(always)]
+    pub(crate) fn draw(&mut self, randomness: &Randomness<'_>) -> Result<(), Error> {
+        let words = self.words();
+        randomness.score_uniforms(self.first, self.count, &words, &mut self.scan.u)
     }
 
     /// [`Scan::words`] of each row.

@@ -4,8 +4,8 @@
 //! it at a thousand labels. A small call allocates its result and nothing else, once the thread has made one like it.
 //! What the space is for is its owner's matter: a thread keeps one of each type.
 
-use std::any::Any;
-use std::cell::Cell;
+use std::any::{Any, TypeId};
+use std::cell::RefCell;
 
 /// Bytes up to which space is kept by a thread that works on blocks of a call: more in each thread of a pool would be a
 /// burden, and is little of the time of such calls.
@@ -44,40 +44,49 @@ pub(crate) fn list_bytes<T>(list: &Vec<T>) -> usize {
     list.capacity() * size_of::<T>()
 }
 
-/// Space of one type, with the bytes that it takes.
+/// Space of one type, with the bytes that it took when it was kept last; none while it is in use.
 struct Kept {
+    of: TypeId,
     bytes: usize,
-    space: Box<dyn Any>,
+    space: Option<Box<dyn Any>>,
 }
 
 thread_local! {
-    static KEPT: Cell<Vec<Kept>> = const { Cell::new(Vec::new()) };
+    static KEPT: RefCell<Vec<Kept>> = const { RefCell::new(Vec::new()) };
 }
 
 /// Calls `work` with space of its type that the thread kept, or new one. It is kept for the next call; if `is_call` says
 /// that this was a whole call and not a block of one, also when it is large.
 pub(crate) fn with_scratch<T: Scratch, R>(is_call: bool, work: impl FnOnce(&mut T) -> R) -> R {
     // A thread that ends has none left.
-    let mut kept = KEPT.try_with(Cell::take).unwrap_or_default();
-    let known = kept.iter().position(|kept| kept.space.is::<T>());
-    let known = known.and_then(|i| kept.swap_remove(i).space.downcast::<T>().ok());
-    let _ = KEPT.try_with(|cell| cell.set(kept));
+    let known = KEPT.try_with(|kept| take::<T>(&mut kept.borrow_mut())).ok().flatten();
     let mut space = known.unwrap_or_default();
     let result = work(&mut space);
-    let (bytes, most) =
-        (size_of::<T>() + space.bytes(), if is_call { KEPT_BY_CALLERS } else { KEPT_BY_WORKERS });
+    let most = if is_call { KEPT_BY_CALLERS } else { KEPT_BY_WORKERS };
+    let bytes = size_of::<T>() + space.bytes();
     if bytes <= most {
-        let mut kept = KEPT.try_with(Cell::take).unwrap_or_default();
-        // All types together take no more than one may; of one type, one is enough.
-        let others: usize = kept.iter().map(|kept| kept.bytes).sum();
-        if others + bytes > KEPT_BY_CALLERS {
-            kept.clear();
-        }
-        kept.retain(|kept| !kept.space.is::<T>());
-        kept.push(Kept { bytes, space });
-        let _ = KEPT.try_with(|cell| cell.set(kept));
+        let _ = KEPT.try_with(|kept| keep(&mut kept.borrow_mut(), bytes, space));
     }
     result
+}
+
+fn take<T: Scratch>(kept: &mut [Kept]) -> Option<Box<T>> {
+    let known = kept.iter_mut().find(|kept| kept.of == TypeId::of::<T>())?;
+    known.bytes = 0;
+    known.space.take()?.downcast().ok()
+}
+
+/// Keeps space; all types together take no more than one may.
+fn keep<T: Scratch>(kept: &mut Vec<Kept>, bytes: usize, space: Box<T>) {
+    let space: Option<Box<dyn Any>> = Some(space);
+    if bytes + kept.iter().map(|kept| kept.bytes).sum::<usize>() > KEPT_BY_CALLERS {
+        kept.clear();
+    }
+    let of = TypeId::of::<T>();
+    match kept.iter_mut().find(|kept| kept.of == of) {
+        Some(known) => (known.bytes, known.space) = (bytes, space),
+        None => kept.push(Kept { of, bytes, space }),
+    }
 }
 
 #[cfg(test)]

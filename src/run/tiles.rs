@@ -46,7 +46,7 @@ pub(crate) trait TileWork<F: Float>: Sync {
     fn tile<S: Simd>(
         &self,
         s: S,
-        tile: &Tile<'_, F>,
+        tile: &mut Tile<'_, F>,
         scratch: &mut Self::Scratch,
         out: &mut Self::Out<'_>,
     ) -> Result<(), Error>;

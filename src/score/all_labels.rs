@@ -13,7 +13,7 @@ use crate::kernels::{Float, TILE};
 use crate::math::Randomness;
 use crate::rows::{Rows, Tile};
 use crate::run::{Plan, Planes, Reads, TileWork, fill_tiles};
-use crate::simd::Simd;
+use crate::simd::{Simd, vectorize};
 
 /// Labels up to which rows go side by side: of ten labels that took 0.28 of the time with APS and 0.32 with THR, of 24
 /// labels 0.53 and 0.68, of 48 labels 0.73 and 1.02 (AVX-512; AVX2 0.34, 0.42; 0.67, 0.93; 0.90, 1.30).
@@ -87,33 +87,28 @@ impl<F: Float> TileWork<F> for AllLabels<'_> {
     fn tile<S: Simd>(
         &self,
         s: S,
-        tile: &Tile<'_, F>,
+        tile: &mut Tile<'_, F>,
         (labels, sorted): &mut Self::Scratch,
         out: &mut Planes<'_, f64>,
     ) -> Result<(), Error> {
         let Self { candidates, scale, randomness, finish, is_few } = self;
         let k = tile.n_labels();
         let out = &mut out.only()[tile.at * k..][..tile.count * k];
+        let view = TileView::of(tile, candidates, randomness)?;
+        let tile = view.tile;
         if *is_few && tile.count >= MANY_ROWS {
             let (words, mut scores) = (tile.words(), [0.0; TILE]);
             for label in 0..k {
                 let planes = &mut Planes::Whole(&mut scores, TILE);
-                s.vectorize(
-                    #[inline(always)]
-                    || {
-                        let label = &[label; TILE];
-                        label_scores_of_tile(
-                            s, tile, label, candidates, *scale, randomness, labels, planes, 0,
-                        )
-                    },
-                )?;
+                labels.read(tile, &[label; TILE]);
+                let labels = &mut *labels;
+                vectorize!(s, label_scores_of_tile(s, view, candidates, *scale, labels, planes, 0));
                 for i in 0..tile.count {
                     out[i * k + label] = finish(tile.first + i, [words[0][i], words[1][i]], scores[i]);
                 }
             }
             return Ok(());
         }
-        let view = TileView::of(tile, candidates, randomness)?;
         for (i, out) in out.chunks_exact_mut(k).enumerate() {
             let row = view.row(i, candidates);
             let words = row.scan.words();

@@ -74,13 +74,14 @@ impl<F: Float> TileWork<F> for Measure {
     fn tile<S: Simd>(
         &self,
         s: S,
-        tile: &Tile<'_, F>,
+        tile: &mut Tile<'_, F>,
         (): &mut (),
         out: &mut Planes<'_, f64>,
     ) -> Result<(), Error> {
         let out = &mut out.only()[tile.at..][..tile.count];
         if *self == Self::Entropy {
-            out.copy_from_slice(&tile.entropies()[..tile.count]);
+            tile.take_entropies();
+            out.copy_from_slice(&tile.scan.entropies[..tile.count]);
             return Ok(());
         }
         for i in 0..tile.count {
@@ -124,12 +125,13 @@ impl<F: Float> TileWork<F> for Softmax {
     fn tile<S: Simd>(
         &self,
         _s: S,
-        tile: &Tile<'_, F>,
+        tile: &mut Tile<'_, F>,
         (): &mut (),
         out: &mut Planes<'_, F>,
     ) -> Result<(), Error> {
         let (k, candidates) = (tile.n_labels(), Candidates::only(&self.scoring));
         let view = TileView::of(tile, &candidates, &Randomness::default())?;
+        let tile = view.tile;
         let out = &mut out.only()[tile.at * k..][..tile.count * k];
         for (i, out) in out.chunks_exact_mut(k).enumerate() {
             view.row(i, &candidates).softmax(self.scoring.reweight, self.scoring.temperature, out);
@@ -169,7 +171,7 @@ impl<F: Float> TileWork<F> for Ranks<'_> {
     fn tile<S: Simd>(
         &self,
         s: S,
-        tile: &Tile<'_, F>,
+        tile: &mut Tile<'_, F>,
         (): &mut (),
         out: &mut Planes<'_, i64>,
     ) -> Result<(), Error> {
@@ -226,13 +228,16 @@ impl<F: Float> TileWork<F> for LabelScores<'_> {
     fn tile<S: Simd>(
         &self,
         s: S,
-        tile: &Tile<'_, F>,
+        tile: &mut Tile<'_, F>,
         scratch: &mut LabelScratch<F>,
         out: &mut Planes<'_, f64>,
     ) -> Result<(), Error> {
         let Self { labels, candidates, scale, randomness } = self;
         let mut label = [0; TILE];
         check_labels(&labels[tile.first..][..tile.count], tile.n_labels(), &mut label)?;
-        label_scores_of_tile(s, tile, &label, candidates, *scale, randomness, scratch, out, tile.at)
+        scratch.read(tile, &label);
+        let view = TileView::of(tile, candidates, randomness)?;
+        label_scores_of_tile(s, view, candidates, *scale, scratch, out, view.tile.at);
+        Ok(())
     }
 }

@@ -74,8 +74,8 @@ pub(crate) fn sums_of(score: Score) -> Sums {
 /// What the scores of all labels of a row are made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shared {
-    /// Each of sums of its own.
-    Nothing,
+    /// Sums that are split at the label.
+    Split,
     /// Of labels that are not the top one: the sum of all labels, each less its own term.
     Others,
     /// The masses of the top label.
@@ -88,7 +88,7 @@ impl Shared {
         match sums_of(score) {
             _ if is_of_top(score) => Self::Top,
             Sums::Others => Self::Others,
-            Sums::Split => Self::Nothing,
+            Sums::Split => Self::Split,
         }
     }
 }

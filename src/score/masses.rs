@@ -10,7 +10,7 @@
 
 use super::formula::{LimitView, MassLanes, Masses, Wants};
 use super::place::{Place, TilePlaces};
-use crate::kernels::{FEW_BEFORE, Float, TILE, in_halves, lanes_of, minus};
+use crate::kernels::{FEW_BEFORE, Float, TILE, TileTerms, in_halves, lanes_of, minus};
 use crate::math::{Chunks, Depths, Grain, WIDTH, WordSums, each_lane, is_before, quanta};
 use crate::rows::{Scan, Tile};
 use crate::simd::Simd;
@@ -296,12 +296,13 @@ fn tile_sums<S: Simd, F: Float>(
     (above, rest): Halves<'_>,
 ) {
     let (max, logit, mut sums) = (&tile.scan.max, &places.logit, WordSums::<TILE>::EMPTY);
+    let terms = TileTerms { shift, scale };
     if let Some(columns) = tile.columns() {
         if kind == Sums::Split && !places.by_row {
-            F::split_columns(s, columns, &places.labels(), places.has_ties, max, shift, scale, [above, rest]);
+            F::split_columns(s, columns, &places.labels(), places.has_ties, max, terms, [above, rest]);
             return;
         }
-        F::sum_columns(s, columns, logit, shift, scale, &mut sums);
+        F::sum_columns(s, columns, logit, terms, &mut sums);
     } else {
         let mut wanted = 0;
         for i in 0..tile.count {
@@ -309,7 +310,7 @@ fn tile_sums<S: Simd, F: Float>(
             wanted |= u32::from(is_wanted) << i;
         }
         let ahead = tile.columns_ahead();
-        if !F::sum_rows(s, tile.rows, wanted, logit, shift, scale, ahead, &mut sums) {
+        if !F::sum_rows(s, tile.rows, wanted, logit, terms, ahead, &mut sums) {
             sums_of_rows(s, tile, kind, places, shift, scale, (above, rest));
             return;
         }

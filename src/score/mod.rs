@@ -21,7 +21,7 @@ pub(crate) use batch::check_length;
 pub use batch::{Measure, label_scores, ranks, softmax, uncertainty};
 pub(crate) use candidates::{Candidates, Shared, sharing_order};
 pub(crate) use formula::Masses;
-pub(crate) use masses::{Sharpness, masses_of_other};
+pub(crate) use masses::{Sharpness, masses, masses_of_other};
 pub(crate) use row::RowView;
 pub use scoring::{Reweight, Scale, Score, Scoring};
 pub(crate) use sorted::SortedRow;

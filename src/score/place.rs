@@ -1,9 +1,9 @@
 //! Where does a label stand in its row: its rank, the logit ranked next, and the logits ranked before it?
 
-use crate::kernels::{FEW_BEFORE, Float, TILE, TileLabels, TileScan, lanes_of};
+use crate::kernels::{FEW_BEFORE, Float, RanksFound, TILE, TileLabels, TileScan, lanes_of};
 use crate::math::WIDTH;
 use crate::rows::{Scan, Tile};
-use crate::simd::Simd;
+use crate::simd::{Simd, vectorize};
 
 /// Where a label stands in its row.
 #[derive(Clone, Copy, Debug)]
@@ -45,10 +45,7 @@ pub(crate) fn place_and_before<S: Simd, F: Float>(
     before: &mut [F; FEW_BEFORE],
 ) -> Place<F> {
     let place = place_in(s, row, label, scan);
-    s.vectorize(
-        #[inline(always)]
-        || collect_before(row, label, place.rank, before),
-    );
+    vectorize!(s, collect_before(row, label, place.rank, before));
     place
 }
 
@@ -170,7 +167,9 @@ impl<F: Float> TilePlaces<F> {
         self.before.resize(TILE, [F::NEG_INFINITY; FEW_BEFORE]);
         self.others = others;
         let Self { label, rank, next, before, .. } = self;
-        for i in lanes_of(F::rank_few(s, tile.rows, label, others, rank, next, before)) {
+        let found = RanksFound { rank, next, before };
+        let left = F::rank_few(s, tile.rows, label, others, found);
+        for i in lanes_of(left) {
             let place = place_and_before(s, tile.rows[i], label[i], &tile.row_scan(i), &mut before[i]);
             (rank[i], next[i]) = (place.rank, place.next);
         }

@@ -17,31 +17,30 @@ use crate::run::{Planes, Scratch, list_bytes};
 use crate::simd::Simd;
 
 /// A tile as candidates see it: with the entropies and U of its rows.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct TileView<'a, F> {
     pub(crate) tile: &'a Tile<'a, F>,
-    entropies: [f64; TILE],
-    pub(crate) u: [f64; TILE],
 }
 
 impl<'a, F: Float> TileView<'a, F> {
     /// Of a tile that was scanned, with the sums behind entropy if the candidates need it.
     #[inline(always)]
     pub(crate) fn of<'b: 'a>(
-        tile: &'a Tile<'b, F>,
+        tile: &'a mut Tile<'b, F>,
         candidates: &Candidates<'_>,
         randomness: &Randomness<'_>,
     ) -> Result<Self, Error> {
-        let entropies = if candidates.entropy { tile.entropies() } else { [0.0; TILE] };
-        let mut u = [0.0; TILE];
-        randomness.score_uniforms(tile.first, tile.count, &tile.words(), &mut u)?;
-        Ok(Self { tile, entropies, u })
+        if candidates.entropy {
+            tile.take_entropies();
+        }
+        tile.draw(randomness)?;
+        Ok(Self { tile })
     }
 
     /// [`RowView::sharpness`] of each row.
     #[inline(always)]
     pub(crate) fn sharpness(&self, candidate: &Scoring) -> SharpnessLanes<F> {
-        let weights = candidate.reweight.weights(&self.entropies);
+        let weights = candidate.reweight.weights(&self.tile.scan.entropies);
         SharpnessLanes::new(&weights, candidate.temperature, self.tile.grain())
     }
 
@@ -49,7 +48,8 @@ impl<'a, F: Float> TileView<'a, F> {
     #[inline(always)]
     pub(crate) fn row(&self, i: usize, candidates: &Candidates<'_>) -> RowView<'a, F> {
         let (row, scan) = (self.tile.rows[i], self.tile.row_scan(i));
-        RowView { row, scan, u: self.u[i], entropy: self.entropies[i], census: candidates.census(row, &scan) }
+        let (u, entropy) = (self.tile.scan.u[i], self.tile.scan.entropies[i]);
+        RowView { row, scan, u, entropy, census: candidates.census(row, &scan) }
     }
 }
 
@@ -75,24 +75,27 @@ impl<F: Float> Scratch for LabelScratch<F> {
     }
 }
 
-/// Scores of the labels of a tile that was scanned. `out` has a run of rows for each candidate, of which the tile's begin at
+impl<F: Float> LabelScratch<F> {
+    /// Reads the logits of labels, before anything else is done with them: see [`TilePlaces::read`].
+    #[inline(always)]
+    pub(crate) fn read(&mut self, tile: &Tile<'_, F>, label: &[usize; TILE]) {
+        self.places.read(tile.rows, label);
+    }
+}
+
+/// Scores of the labels of a tile, which were read. `out` has a run of rows for each candidate, of which the tile's begin at
 /// `at`.
 #[inline(always)]
-#[allow(clippy::too_many_arguments, reason = "everything it reads and writes, named")]
 pub(crate) fn label_scores_of_tile<S: Simd, F: Float>(
     s: S,
-    tile: &Tile<'_, F>,
-    label: &[usize; TILE],
+    view: TileView<'_, F>,
     candidates: &Candidates<'_>,
     scale: Scale,
-    randomness: &Randomness<'_>,
     scratch: &mut LabelScratch<F>,
     out: &mut Planes<'_, f64>,
     at: usize,
-) -> Result<(), Error> {
-    let LabelScratch { places, masses, censuses } = scratch;
-    places.read(tile.rows, label);
-    let view = TileView::of(tile, candidates, randomness)?;
+) {
+    let (tile, LabelScratch { places, masses, censuses }) = (view.tile, scratch);
     places.find(s, tile);
     if candidates.census {
         for i in 0..tile.count {
@@ -104,11 +107,11 @@ pub(crate) fn label_scores_of_tile<S: Simd, F: Float>(
         let candidate = &candidates.list[c];
         let Scoring { score: name, reweight, temperature } = *candidate;
         let scores = if candidate.is_limit() {
-            let weight = reweight.weights(&view.entropies);
+            let weight = reweight.weights(&tile.scan.entropies);
             let mut scores = [0.0; TILE];
             for i in 0..tile.count {
                 let limit = censuses[i].view(&tile.row_scan(i), places.logit[i], places.rank[i], weight[i]);
-                scores[i] = limit_score(name, &limit, view.u[i], temperature, scale);
+                scores[i] = limit_score(name, &limit, tile.scan.u[i], temperature, scale);
             }
             scores
         } else {
@@ -121,7 +124,7 @@ pub(crate) fn label_scores_of_tile<S: Simd, F: Float>(
                 tile_masses(s, tile, wanted, places, &sharpness, masses);
                 shared = Some(key);
             }
-            score(name, scale, tile.n_labels(), masses, &places.rank, &view.u)
+            score(name, scale, tile.n_labels(), masses, &places.rank, &tile.scan.u)
         };
         // A label that cannot occur has no finite score.
         let scores = each_lane!([0.0; TILE], |i| {
@@ -129,7 +132,6 @@ pub(crate) fn label_scores_of_tile<S: Simd, F: Float>(
         });
         out.plane(c)[at..][..tile.count].copy_from_slice(&scores[..tile.count]);
     }
-    Ok(())
 }
 
 #[cfg(test)]
@@ -173,7 +175,8 @@ mod tests {
         let (k, rows) = (tile.n_labels(), tile.rows);
         tile.scan(s, true, true).unwrap();
         assert_eq!(tile.columns().is_some(), k <= MOST_SIDE_BY_SIDE);
-        let entropies = tile.entropies();
+        tile.take_entropies();
+        let entropies = tile.scan.entropies;
         let label = std::array::from_fn(|i| {
             let wanted = picks[i] % k;
             if rows[i][wanted] > F::NEG_INFINITY { wanted } else { k - 1 }

@@ -61,13 +61,14 @@ impl<F: Float> TileWork<F> for OneCandidate<'_> {
     fn tile<S: Simd>(
         &self,
         s: S,
-        tile: &Tile<'_, F>,
+        tile: &mut Tile<'_, F>,
         (cutter, order): &mut Self::Scratch,
         sets: &mut SetBlock<'_>,
     ) -> Result<(), Error> {
         let Self { bounds, tile_cut, allow_empty, randomness } = self;
         let candidates = Candidates::only(&bounds.scoring);
         let view = TileView::of(tile, &candidates, randomness)?;
+        let tile = view.tile;
         let mut ends = None;
         if let (Some(tile_cut), Some(columns)) = (tile_cut, tile.columns()) {
             order.begin(columns.len());

@@ -20,6 +20,8 @@ pub(crate) struct RankedLabels<F: Float> {
     buffer: LabelBuffer,
     /// Whether the labels are in the buffer, and not among the keys.
     is_in_vectors: bool,
+    /// Whether all possible labels were taken.
+    is_whole: bool,
     taken: usize,
     sorted: usize,
     /// What was taken of the row, when it is asked about several times.
@@ -83,6 +85,7 @@ impl<F: Float> RankedLabels<F> {
         }
         self.forget_order(self.buffer.taken);
         self.is_in_vectors = true;
+        self.is_whole = wanted.is_none() && floor == F::ZERO - F::MAX;
         true
     }
 
@@ -129,6 +132,14 @@ impl<F: Float> RankedLabels<F> {
             taken += usize::from((z >= floor) & (z > F::NEG_INFINITY));
         }
         self.forget_order(taken);
+        self.is_whole = floor == F::NEG_INFINITY;
+    }
+
+    /// The logit ranked after rank `i` counted from 0, `-inf` if no possible label is; `None` if it was not taken.
+    #[inline(always)]
+    pub(crate) fn next_logit<S: Simd>(&mut self, s: S, i: usize) -> Option<F> {
+        let is_last = self.is_whole.then_some(F::NEG_INFINITY);
+        self.get(s, i + 1).map(|(_, logit)| logit).or(is_last)
     }
 
     /// The label of a rank counted from 0, and its logit.

@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::kernels::{FEW_TERMS, Float};
 use crate::math::{Grain, ln, quanta};
 use crate::run::{list_bytes, reserve};
-use crate::score::{Masses, RowView, Scoring, Sharpness};
+use crate::score::{Masses, RowView, Scoring, Sharpness, masses};
 use crate::simd::Simd;
 
 /// Masses by rank; see the module.
@@ -28,6 +28,8 @@ pub(crate) struct RankedMasses<F> {
     /// The terms by label, where labels are few.
     few: Vec<F>,
     known: Vec<Mass>,
+    /// The sums of the label at the edge that was asked for last.
+    edge: Option<Edge<F>>,
     /// Ranks before those that are known.
     skipped: usize,
     /// The reweighting and temperature that they are for.
@@ -35,6 +37,21 @@ pub(crate) struct RankedMasses<F> {
 }
 
 type BetaKey = ((u64, u64), u64);
+
+/// The definition's sums of a label by rank. Labels that follow each other share most of them: where beta is small all
+/// labels of a row may be at the edge, and summed for each they would take the square of their number.
+#[derive(Clone, Copy, Debug)]
+struct Edge<F> {
+    /// Its rank, counted from 0.
+    rank: usize,
+    /// Over the labels before it, relative to the largest logit.
+    above: i128,
+    /// What the sums over the labels after it are relative to.
+    shift: F,
+    /// Over all labels, and over those up to this one, relative to the shift.
+    all: i128,
+    counted: i128,
+}
 
 /// A label's own mass and that of all labels after it, in units of the largest term.
 #[derive(Clone, Copy, Debug)]
@@ -52,6 +69,7 @@ impl<F: Float> Default for RankedMasses<F> {
             total: 0,
             sum_of_all: None,
             of_top: None,
+            edge: None,
             seen: 0,
             few: Vec::new(),
             known: Vec::new(),
@@ -97,7 +115,7 @@ impl<F: Float> RankedMasses<F> {
     fn begin<S: Simd>(&mut self, s: S, view: &RowView<'_, F>, sharpness: Sharpness<F>) {
         self.sharpness = sharpness;
         (self.seen, self.skipped, self.log_z) = (0, 0, None);
-        (self.sum_of_all, self.of_top) = (None, None);
+        (self.sum_of_all, self.of_top, self.edge) = (None, None, None);
         self.few.clear();
         self.known.clear();
         let (row, max, scale) = (view.row, view.scan.max, sharpness.scale);
@@ -138,6 +156,40 @@ impl<F: Float> RankedMasses<F> {
         let masses = view.top_masses(s, &self.sharpness);
         self.of_top = Some(masses);
         masses
+    }
+
+    /// The definition's masses of the label at rank `i` counted from 0, for sums that are split at the label. `ranked` are
+    /// the logits by rank, at least up to it, and `next` is the logit ranked next, `-inf` if no possible label is.
+    #[inline(always)]
+    pub(crate) fn split_at<S: Simd>(
+        &mut self,
+        s: S,
+        view: &RowView<'_, F>,
+        ranked: &[F],
+        i: usize,
+        next: F,
+    ) -> Masses {
+        let (max, y, scale, grain) =
+            (view.scan.max, ranked[i], self.sharpness.scale, Grain::of(view.row.len()));
+        let shift = self.sharpness.shift_or(next, max, y);
+        let edge = match self.edge {
+            Some(mut edge) if edge.shift == shift && edge.rank <= i => {
+                for rank in edge.rank..i {
+                    edge.above += quanta(ranked[rank], max, scale, grain);
+                    edge.counted += quanta(ranked[rank + 1], shift, scale, grain);
+                }
+                Edge { rank: i, ..edge }
+            }
+            _ => Edge {
+                rank: i,
+                above: F::sum(s, &ranked[..i], max, scale, grain),
+                shift,
+                all: F::sum(s, view.row, shift, scale, grain),
+                counted: F::sum(s, &ranked[..=i], shift, scale, grain),
+            },
+        };
+        self.edge = Some(edge);
+        masses(max, y, i + 1, edge.above, edge.all - edge.counted, shift, &self.sharpness)
     }
 
     /// The exact sum of the labels that were asked for or passed over.

@@ -21,7 +21,7 @@ use crate::math::Grain;
 use crate::rows::Scan;
 use crate::run::Scratch;
 use crate::score::{RowView, Scale, Score, Scoring, Shared, masses_of_other};
-use crate::simd::Simd;
+use crate::simd::{Simd, vectorize};
 
 /// What covers the roundings of masses that are added in float32 (see `kernels::labels`), and that of the bound itself,
 /// relative to the total.
@@ -171,7 +171,7 @@ impl<F: Float> RowCutter<F> {
                 Verdict::In => each(i, label, Standing::Within),
                 Verdict::Out => return,
                 Verdict::Edge => {
-                    let score = self.score(s, view, (label, logit), i + 1, &bounds.scoring);
+                    let score = self.score(s, view, (label, logit), i, &bounds.scoring);
                     if score <= lo {
                         each(i, label, Standing::Within);
                     } else if score <= hi {
@@ -228,10 +228,7 @@ impl<F: Float> RowCutter<F> {
     fn distances<S: Simd>(&mut self, s: S, view: &RowView<'_, F>, bounds: &Bounds) -> (f64, f64) {
         let (n, log_z) = (view.row.len(), self.masses.log_z());
         let (u, beta) = (view.u, self.masses.sharpness.beta);
-        s.vectorize(
-            #[inline(always)]
-            move || bounds.distances(n, log_z, u, beta, F::MARGIN),
-        )
+        vectorize!(s, bounds.distances(n, log_z, u, beta, F::MARGIN))
     }
 
     /// A logit below which no label is in the set: a logarithm a row, worth it where it spares ordering many labels.
@@ -299,37 +296,37 @@ impl<F: Float> RowCutter<F> {
         count
     }
 
-    /// The definition, for the labels at the edge, whose ranks are known.
-    ///
-    /// What the scores of a row's labels share is summed once. Where beta is small, or the weight of SAPS, all labels of a
-    /// row may be at the edge: summed for each, they would take the square of their number.
+    /// The definition, for the label at rank `i` counted from 0, which is at the edge. What the scores of a row's labels
+    /// share is summed once.
     #[inline(always)]
     fn score<S: Simd>(
         &mut self,
         s: S,
         view: &RowView<'_, F>,
         (label, logit): (u32, F),
-        rank: usize,
+        i: usize,
         scoring: &Scoring,
     ) -> f64 {
-        let masses = &mut self.masses;
-        s.vectorize(
-            #[inline(always)]
-            || {
-                let shared = if scoring.is_limit() { Shared::Nothing } else { Shared::of(scoring.score) };
-                let shared = match shared {
-                    Shared::Others if rank > 1 => {
-                        let (all, grain) = (masses.sum_of_all(s, view), Grain::of(view.row.len()));
-                        masses_of_other(all, logit, rank, view.scan.max, grain, &masses.sharpness)
-                    }
-                    Shared::Top => masses.of_top(s, view),
-                    Shared::Others | Shared::Nothing => {
-                        return view.label_score(s, label as usize, scoring, Scale::Ranked);
-                    }
-                };
-                view.score(scoring.score, Scale::Ranked, shared, rank)
-            },
-        )
+        let Self { masses, labels } = self;
+        vectorize!(s, {
+            let shared = match Shared::of(scoring.score) {
+                _ if scoring.is_limit() => None,
+                Shared::Top => Some(masses.of_top(s, view)),
+                Shared::Others if i > 0 => {
+                    let (all, grain) = (masses.sum_of_all(s, view), Grain::of(view.row.len()));
+                    Some(masses_of_other(all, logit, i + 1, view.scan.max, grain, &masses.sharpness))
+                }
+                Shared::Others => None,
+                Shared::Split => labels.next_logit(s, i).map(|next| {
+                    let ranked = labels.ranked_from(s, 0).unwrap_or_default();
+                    masses.split_at(s, view, ranked, i, next)
+                }),
+            };
+            match shared {
+                Some(shared) => view.score(scoring.score, Scale::Ranked, shared, i + 1),
+                None => view.label_score(s, label as usize, scoring, Scale::Ranked),
+            }
+        })
     }
 }
 
@@ -348,10 +345,7 @@ fn impossible<F: Float>(row: &[F]) -> impl Iterator<Item = u32> {
 /// [`RowCutter::distances`].
 #[inline(always)]
 fn limit<S: Simd, F: Float>(s: S, view: &RowView<'_, F>, scoring: &Scoring, logit: F, rank: usize) -> f64 {
-    s.vectorize(
-        #[inline(always)]
-        move || view.limit(scoring, logit, rank, Scale::Ranked),
-    )
+    vectorize!(s, view.limit(scoring, logit, rank, Scale::Ranked))
 }
 
 /// Whether beta is beyond the type's range and the sums, taken at its largest number instead, hold terms that

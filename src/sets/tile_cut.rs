@@ -19,7 +19,7 @@ use super::tile_order::TileOrder;
 use crate::kernels::{Column, FEW_LABELS, Float, MOST_SIDE_BY_SIDE, TILE};
 use crate::math::each_lane;
 use crate::score::{Score, TileView};
-use crate::simd::{Level, Simd, level};
+use crate::simd::{Level, Simd, level, vectorize};
 
 /// A cut that is made in lanes.
 #[derive(Clone, Debug)]
@@ -92,10 +92,7 @@ impl TileCut {
         order: &mut TileOrder<F>,
     ) -> Ends {
         let scale = view.sharpness(&self.bounds.scoring).scale;
-        s.vectorize(
-            #[inline(always)]
-            || self.ends_in_lanes(s, view, columns, &scale, order),
-        )
+        vectorize!(s, self.ends_in_lanes(s, view, columns, &scale, order))
     }
 
     #[inline(always)]
@@ -107,7 +104,8 @@ impl TileCut {
         scale: &[F; TILE],
         order: &mut TileOrder<F>,
     ) -> Ends {
-        let (scan, u) = (&*view.tile.scan, &view.u);
+        let scan = &*view.tile.scan;
+        let u = &scan.u;
         let (mut z, mut own) = ([0.0; TILE], [0.0; TILE]);
         F::total_terms(s, columns, &scan.max, scale, &mut z);
         // Where beta leaves the type's range sums may hold terms that it has not (see `row_cut.rs`).
@@ -233,9 +231,10 @@ mod tests {
 
     /// Compares rows that are decided in lanes with [`RowCutter::walk`]; how many are, of how many at one threshold.
     fn check<F: Float>(data: &[Vec<F>], scoring: &Scoring, u: &[f64], pick: usize) -> (usize, usize) {
-        let mut counts = (0, 0);
-        for_each_level!(s => { counts = check_at(s, data, scoring, u, pick); });
-        counts
+        let mut counts = Vec::new();
+        for_each_level!(s => { counts.push(check_at(s, data, scoring, u, pick)); });
+        assert!(counts.iter().all(|count| count.1 == counts[0].1));
+        counts.into_iter().min().unwrap_or_default()
     }
 
     fn check_at<S: Simd, F: Float>(
@@ -253,6 +252,7 @@ mod tests {
         let mut work = |tile: &mut Tile<'_, F>| {
             tile.scan(s, true, false)?;
             let view = TileView::of(tile, &candidates, &randomness)?;
+            let tile = view.tile;
             let columns = tile.columns().unwrap();
             let of = view.row(pick % data.len(), &candidates);
             let score = of.label_score(s, pick / 7 % k, scoring, Scale::Ranked);

@@ -202,6 +202,18 @@ pub(crate) fn chosen() -> Chosen {
     }
 }
 
+/// Evaluates `$body` in a function of its own that is compiled for the instruction set `$s`: see [`Simd::vectorize`].
+macro_rules! vectorize {
+    ($s:expr, $body:expr) => {
+        $crate::simd::Simd::vectorize(
+            $s,
+            #[inline(always)]
+            move || $body,
+        )
+    };
+}
+pub(crate) use vectorize;
+
 /// Evaluates `$body` with `$s` standing for the instruction set in use.
 macro_rules! dispatch {
     ($s:ident => $body:expr) => {
