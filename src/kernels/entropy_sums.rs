@@ -6,22 +6,17 @@
 //! ```
 //!
 //! A row has one entropy, taken along its labels as they come. A fixed order is enough for equal bits, and costs half as
-//! much as exact sums: label i belongs to lane `i % 16`, or to one lane where labels are few; a lane adds its terms in runs
-//! of sixteen, the runs in float64; the lanes are added in halves.
-#![allow(unsafe_code, reason = "vector loads and instructions of features that were detected")]
+//! much as exact sums: label i belongs to lane `i % 16`, or to one lane where labels are few. A lane adds its terms in runs
+//! of sixteen, and the runs in float64. The lanes are added in halves.
 
-#[cfg(target_arch = "x86_64")]
-use crate::math::deepest;
-use crate::math::{BLOCK, Chunks, Depths, Scalar, WIDTH, WordSums, each_lane, term};
-#[cfg(target_arch = "x86_64")]
-use crate::simd::{Lines, Vector};
-use crate::simd::{Simd, vectorize};
+use super::exact::{RUN as SETTLED, Sum};
+use super::terms::Terms;
+use super::{Float, Row, V};
+use crate::math::{WIDTH, each_lane};
+use crate::simd::{Lanes, Lines, Simd, vectorize};
 
-#[cfg(target_arch = "x86_64")]
-use super::terms::{depth, exp2};
-
-/// Up to this many labels the sums behind entropy have one lane. Rows are then summed side by side (see
-/// `tile.rs`), where a row has one lane by nature. Another number would change the bits of results.
+/// Up to this many labels the sums behind entropy have one lane. Rows are then summed side by side (see `tile.rs`), where
+/// a row has one lane by nature. Another number would change the bits of results.
 pub(crate) const MOST_SIDE_BY_SIDE: usize = 128;
 /// Terms that a lane adds in the computing type before it widens the sum: widening each would take a third of the time.
 /// Fifteen roundings of float32 are at most 9e-7 of a sum, when all go one way; a term of its own is off by 1.04e-6.
@@ -36,133 +31,133 @@ pub(crate) fn in_halves(lanes: [f64; WIDTH]) -> f64 {
     (lanes[0] + lanes[2]) + (lanes[1] + lanes[3])
 }
 
-/// The two sums, by plain loops.
+/// The sums behind entropy of a row; `lines` are asked for meanwhile.
 #[inline(always)]
-pub(super) fn portable<F: Scalar>(row: &[F], shift: F) -> (f64, f64) {
-    if row.len() <= MOST_SIDE_BY_SIDE { few_portable(row, shift) } else { many_portable(row, shift) }
-}
-
-/// Sum of the squares of the exponentials, for Gini impurity; what lies above the shift counts as nothing.
-#[inline(always)]
-pub(crate) fn squares<S: Simd, F: Scalar>(s: S, row: &[F], shift: F) -> f64 {
-    vectorize!(s, squares_portable(row, shift))
+pub(crate) fn entropy_sums<S: Simd, F: Float>(s: S, row: &[F], shift: F, lines: impl Lines) -> (f64, f64) {
+    vectorize!(s, {
+        let terms = Terms::new(s, shift, F::LOG2_E, F::DEEPEST);
+        if row.len() <= MOST_SIDE_BY_SIDE { few(s, row, &terms) } else { many(s, row, &terms, lines) }
+    })
 }
 
 #[inline(always)]
-fn many_portable<F: Scalar>(row: &[F], shift: F) -> (f64, f64) {
-    let depths = Depths::new(F::LOG2_E);
-    let (mut exponentials, mut weighted) = ([0.0; WIDTH], [0.0; WIDTH]);
-    for run in row.chunks(WIDTH * RUN) {
-        let (mut e_run, mut d_run) = ([F::ZERO; WIDTH], [F::ZERO; WIDTH]);
-        let (whole, rest) = run.as_chunks::<WIDTH>();
-        for chunk in whole {
-            for lane in 0..WIDTH {
-                let d = depths.of(chunk[lane], shift);
-                let e = F::exp2(d, F::LOG2_E);
-                e_run[lane] = e_run[lane] + e;
-                d_run[lane] = e.mul_add(d, d_run[lane]);
+fn many<S: Simd, F: Float>(s: S, row: &[F], terms: &Terms<F, S>, lines: impl Lines) -> (f64, f64) {
+    let zero = V::<F, S>::splat(s, F::ZERO);
+    let vectors = Row::of(row);
+    let (mut e_sums, mut d_sums) = (zero.widen(), zero.widen());
+    macro_rules! add {
+        ($d:expr, $e:expr, $e_run:ident, $d_run:ident) => {
+            let (d, e) = ($d, $e);
+            $e_run = $e_run + e;
+            $d_run = e.fma(d, $d_run);
+        };
+    }
+    macro_rules! widen {
+        ($e_run:ident, $d_run:ident) => {
+            let (e, d) = ($e_run.widen(), $d_run.widen());
+            e_sums = [e_sums[0] + e[0], e_sums[1] + e[1]];
+            d_sums = [d_sums[0] + d[0], d_sums[1] + d[1]];
+        };
+    }
+    let (runs, rest) = vectors.whole.as_chunks::<RUN>();
+    // Lines of a vector: one of float32, two of float64.
+    let of_vector = size_of::<F>() / size_of::<f32>();
+    for (r, run) in runs.iter().enumerate() {
+        let (mut e_run, mut d_run) = (zero, zero);
+        let (eights, _) = run.as_chunks::<8>();
+        for (part, eight) in eights.iter().enumerate() {
+            for line in 0..8 * of_vector {
+                lines.fetch((r * RUN + part * 8) * of_vector + line);
+            }
+            let (mut d, mut e) = ([zero; 8], [zero; 8]);
+            for i in 0..8 {
+                d[i] = terms.depth(V::<F, S>::load(s, &eight[i]));
+            }
+            for i in 0..8 {
+                e[i] = terms.of_depth(d[i], F::from_f64(1.0));
+            }
+            for i in 0..8 {
+                add!(d[i], e[i], e_run, d_run);
             }
         }
-        for (lane, &z) in rest.iter().enumerate() {
-            let d = depths.of(z, shift);
-            let e = F::exp2(d, F::LOG2_E);
-            e_run[lane] = e_run[lane] + e;
-            d_run[lane] = e.mul_add(d, d_run[lane]);
-        }
-        for lane in 0..WIDTH {
-            exponentials[lane] += e_run[lane].to_f64();
-            weighted[lane] += d_run[lane].to_f64();
-        }
+        widen!(e_run, d_run);
     }
-    (in_halves(exponentials), in_halves(weighted))
+    lines.fetch_end(runs.len() * RUN * of_vector, size_of_val(row));
+    let (mut e_run, mut d_run) = (zero, zero);
+    for values in rest {
+        let d = terms.depth(V::<F, S>::load(s, values));
+        add!(d, terms.of_depth(d, F::from_f64(1.0)), e_run, d_run);
+    }
+    if let Some((z, mask)) = vectors.last(s) {
+        let d = terms.depth(z);
+        let e = terms.of_depth(d, F::from_f64(1.0));
+        add!(d, V::<F, S>::select(mask, e, zero), e_run, d_run);
+    }
+    widen!(e_run, d_run);
+    (in_halves(joined(e_sums)), in_halves(joined(d_sums)))
+}
+
+/// Sixteen float64 as an array.
+#[inline(always)]
+pub(super) fn joined<S: Simd>([low, high]: [fearless_simd::f64x8<S>; 2]) -> [f64; WIDTH] {
+    use fearless_simd::prelude::*;
+    let mut values = [0.0; WIDTH];
+    low.store_slice(&mut values[..8]);
+    high.store_slice(&mut values[8..]);
+    values
 }
 
 #[inline(always)]
-pub(super) fn few_portable<F: Scalar>(row: &[F], shift: F) -> (f64, f64) {
-    let depths = Depths::new(F::LOG2_E);
+fn few<S: Simd, F: Float>(s: S, row: &[F], terms: &Terms<F, S>) -> (f64, f64) {
+    let vectors = Row::of(row);
     let (mut exponentials, mut weighted) = (0.0, 0.0);
-    for run in row.chunks(RUN) {
-        let (mut below, mut terms) = ([F::ZERO; RUN], [F::ZERO; RUN]);
-        for (i, &z) in run.iter().enumerate() {
-            below[i] = depths.of(z, shift);
-            terms[i] = F::exp2(below[i], F::LOG2_E);
-        }
-        let (mut e_run, mut d_run) = (F::ZERO, F::ZERO);
-        for i in 0..RUN {
-            e_run = e_run + terms[i];
-            d_run = terms[i].mul_add(below[i], d_run);
-        }
-        exponentials += e_run.to_f64();
-        weighted += d_run.to_f64();
+    macro_rules! add {
+        ($z:expr, $count:expr) => {
+            let depth = terms.depth($z);
+            let e = terms.of_depth(depth, F::from_f64(1.0)).to_array();
+            let (d, mut e_run, mut d_run) = (depth.to_array(), F::ZERO, F::ZERO);
+            for i in 0..$count {
+                e_run = e_run + e[i];
+                d_run = e[i].mul_add(d[i], d_run);
+            }
+            exponentials += e_run.to_f64();
+            weighted += d_run.to_f64();
+        };
+    }
+    const { assert!(RUN == WIDTH, "a run is a vector") };
+    for values in vectors.whole {
+        add!(V::<F, S>::load(s, values), WIDTH);
+    }
+    if let Some((z, _)) = vectors.last(s) {
+        add!(z, vectors.rest.len());
     }
     (exponentials, weighted)
 }
 
+/// The exact sum of the squares of the exponentials, for Gini impurity; what lies above the shift counts as nothing.
 #[inline(always)]
-fn squares_portable<F: Scalar>(row: &[F], shift: F) -> f64 {
-    let mut squares = 0;
-    for block in row.chunks(BLOCK) {
-        let mut lanes = WordSums::<WIDTH>::EMPTY;
-        let chunks = Chunks::of(block);
-        for i in 0..chunks.count {
-            let chunk = chunks.get(i);
-            for lane in 0..WIDTH {
-                let e = term(chunk[lane], shift, F::LOG2_E);
-                lanes.add(lane, e * e);
+pub(crate) fn squares<S: Simd, F: Float>(s: S, row: &[F], shift: F) -> f64 {
+    let squares = vectorize!(s, {
+        let terms = Terms::new(s, shift, F::LOG2_E, F::DEEPEST);
+        let unit = V::<F, S>::splat(s, F::Fine::<S>::UNIT);
+        let mut squares = 0;
+        for block in row.chunks(WIDTH * F::Fine::<S>::MOST) {
+            let (row, mut sum) = (Row::of(block), F::Fine::<S>::new(s));
+            for run in row.whole.chunks(SETTLED) {
+                for values in run {
+                    let e = terms.of(V::<F, S>::load(s, values), F::from_f64(1.0));
+                    sum.add(e * e * unit);
+                }
+                sum.settle();
             }
+            if let Some((z, _)) = row.last(s) {
+                let e = terms.of(z, F::from_f64(1.0));
+                sum.add(e * e * unit);
+            }
+            sum.settle();
+            squares += sum.total();
         }
-        squares += lanes.total::<F>(chunks.count);
-    }
+        squares
+    });
     F::sum_to_f64(squares)
-}
-
-/// [`portable`] over vectors; `lines` are asked for meanwhile.
-///
-/// # Safety
-/// The instruction set of V must be available.
-#[cfg(target_arch = "x86_64")]
-#[inline(always)]
-pub(super) unsafe fn vectors<V: Vector>(row: &[f32], shift: f32, lines: impl Lines) -> (f64, f64) {
-    if row.len() <= MOST_SIDE_BY_SIDE {
-        return few_portable(row, shift);
-    }
-    let parts = WIDTH / V::LANES;
-    let (mut exponentials, mut weighted) = ([0.0; WIDTH], [0.0; WIDTH]);
-    // SAFETY: as the caller vouches.
-    unsafe {
-        let (shift, scale) = (V::splat(shift + 0.0), V::splat(f32::LOG2_E));
-        let bottom = V::splat(deepest(f32::LOG2_E));
-        for part in 0..parts {
-            let (mut e_sums, mut d_sums) = (V::no_wide(), V::no_wide());
-            for first in (0..row.len()).step_by(WIDTH * RUN) {
-                let end = row.len().min(first + WIDTH * RUN);
-                let (mut e_run, mut d_run) = (V::splat(0.0), V::splat(0.0));
-                let mut start = first + part * V::LANES;
-                while start + V::LANES <= end {
-                    if part == 0 {
-                        lines.fetch(start / WIDTH);
-                    }
-                    let d = depth(V::load(row.as_ptr().add(start)), shift, bottom);
-                    let e = exp2(d, scale, 1.0);
-                    e_run = e_run.add(e);
-                    d_run = e.mul_add(d, d_run);
-                    start += WIDTH;
-                }
-                if part == 0 && end == row.len() {
-                    lines.fetch_end(row.len() / WIDTH, size_of_val(row));
-                }
-                if start < end {
-                    let d = depth(V::load_part(row.as_ptr().add(start), end - start), shift, bottom);
-                    let e = exp2(d, scale, 1.0).keep(end - start);
-                    e_run = e_run.add(e);
-                    d_run = e.mul_add(d, d_run);
-                }
-                e_sums = e_run.widen(e_sums);
-                d_sums = d_run.widen(d_sums);
-            }
-            V::store_wide(e_sums, exponentials.as_mut_ptr().add(part * V::LANES));
-            V::store_wide(d_sums, weighted.as_mut_ptr().add(part * V::LANES));
-        }
-    }
-    (in_halves(exponentials), in_halves(weighted))
 }

@@ -6,220 +6,116 @@
 //! ```
 //!
 //! Most labels that are scored have few labels before them: one pass counts and collects those.
-#![allow(unsafe_code, reason = "vector loads and instructions of features that were detected")]
 
-use crate::math::{Chunks, Scalar, WIDTH, is_before};
-#[cfg(target_arch = "x86_64")]
-use crate::simd::Vector;
-
-#[cfg(target_arch = "x86_64")]
-use super::terms::Vectors;
-use super::{Each, lanes_of};
+use super::{Each, Float, Row, V, lanes_of};
+use crate::math::WIDTH;
+use crate::simd::{Lanes, Simd, vectorize};
 
 /// Labels before a label that are collected at most: a vector of them.
 pub(crate) const FEW_BEFORE: usize = WIDTH;
 
+/// Most vectors of a row in which nothing depends on where its larger logits are.
+const MOST_UNFORESEEN: usize = 16;
+
 /// Where the ranks of a tile's labels go, the logits ranked next, and those before.
 #[derive(Debug)]
-pub struct RanksFound<'a, F> {
+pub(crate) struct RanksFound<'a, F> {
     pub(crate) rank: &'a mut Each<usize>,
     pub(crate) next: &'a mut Each<F>,
     pub(crate) before: &'a mut [[F; FEW_BEFORE]],
 }
 
-/// How many logits rank before a label with logit `y`, and the largest of the others.
+/// How many of the labels lower (`LOWER`) or higher than one with logit `y` rank before it, and the largest logit of the
+/// others.
 #[inline(always)]
-pub(super) fn count_portable<const LOWER: bool, F: Scalar>(part: &[F], y: F) -> (usize, F) {
-    let mut count = [0_u32; WIDTH];
-    let mut next = [F::NEG_INFINITY; WIDTH];
-    let chunks = Chunks::of(part);
-    for i in 0..chunks.count {
-        let chunk = chunks.get(i);
-        for lane in 0..WIDTH {
-            count[lane] += u32::from(is_before::<LOWER, F>(chunk[lane], y));
+pub(crate) fn count_before<const LOWER: bool, S: Simd, F: Float>(s: S, part: &[F], y: F) -> (usize, F) {
+    vectorize!(s, {
+        let (row, none) = (Row::of(part), V::<F, S>::splat(s, F::NEG_INFINITY));
+        let (y, mut next, mut count) = (V::<F, S>::splat(s, y), none, 0);
+        macro_rules! take {
+            ($z:expr, $kept:expr) => {
+                let z = $z;
+                let is_before = if LOWER { z.at_least(y) } else { z.greater(y) };
+                count += (V::<F, S>::bits(is_before) & $kept).count_ones() as usize;
+                next = next.larger(V::<F, S>::select(is_before, none, z));
+            };
         }
-        for lane in 0..WIDTH {
-            let z = if is_before::<LOWER, F>(chunk[lane], y) { next[lane] } else { chunk[lane] };
-            next[lane] = next[lane].larger(z);
+        for values in row.whole {
+            take!(V::<F, S>::load(s, values), u32::MAX);
         }
-    }
-    let total: usize = count.iter().map(|&c| c as usize).sum();
-    // The filling of the last chunk ranks before no label but one that is -inf itself.
-    let filling =
-        if is_before::<LOWER, F>(F::NEG_INFINITY, y) { chunks.count * WIDTH - part.len() } else { 0 };
-    (total - filling, next.into_iter().fold(F::NEG_INFINITY, Scalar::larger))
+        if let Some((z, _)) = row.last(s) {
+            take!(z, (1 << row.rest.len()) - 1);
+        }
+        (count, next.largest())
+    })
 }
 
 /// How many labels rank before a label, and the largest logit of those after it; the logits before it are put into `found`,
 /// with `-inf` in the other places. `None` when there are more of them than there is room for, or another label has the same
 /// logit.
 #[inline(always)]
-fn rank_one_portable<F: Scalar>(row: &[F], label: usize, found: &mut [F; FEW_BEFORE]) -> Option<(usize, F)> {
-    let (y, mut count, mut at_least) = (row[label], 0, 0);
-    let mut next = [F::NEG_INFINITY; WIDTH];
-    let mut before = [F::NEG_INFINITY; FEW_BEFORE];
-    let chunks = Chunks::of(row);
-    for i in 0..chunks.count {
-        let chunk = chunks.get(i);
-        let mut any = false;
-        for lane in 0..WIDTH {
-            let is_at_least = chunk[lane] >= y;
-            any |= is_at_least;
-            next[lane] = next[lane].larger(if is_at_least { F::NEG_INFINITY } else { chunk[lane] });
-        }
-        // Few chunks have one.
-        if any {
-            for &z in chunk {
-                at_least += usize::from(z >= y);
-                if z > y {
-                    *before.get_mut(count)? = z;
-                    count += 1;
-                }
+fn rank_one<S: Simd, F: Float>(
+    s: S,
+    row: &[F],
+    label: usize,
+    found: &mut [F; FEW_BEFORE],
+) -> Option<(usize, F)> {
+    let (vectors, none) = (Row::of(row), V::<F, S>::splat(s, F::NEG_INFINITY));
+    let y = V::<F, S>::splat(s, row[label]);
+    let (mut count, mut at_least, mut next) = (0, 0, none);
+    // Room for a vector from the last place on: each is written whole, wherever it may end.
+    let mut before = [F::NEG_INFINITY; FEW_BEFORE + WIDTH];
+    // Which vectors hold one cannot be foreseen, so in a row of few vectors nothing depends on it; of many vectors
+    // most hold none, and are passed over.
+    let is_long = vectors.whole.len() > MOST_UNFORESEEN;
+    macro_rules! take {
+        ($z:expr, $kept:expr) => {
+            let z = $z;
+            let is_at_least = z.at_least(y);
+            next = next.larger(V::<F, S>::select(is_at_least, none, z));
+            if !is_long || V::<F, S>::any(is_at_least) {
+                let is_before = z.greater(y);
+                let place = FEW_BEFORE.min(count);
+                before[place..place + WIDTH].copy_from_slice(&z.compress(is_before).to_array());
+                count += V::<F, S>::bits(is_before).count_ones() as usize;
+                at_least += (V::<F, S>::bits(is_at_least) & $kept).count_ones() as usize;
             }
-        }
+        };
     }
-    if at_least != count + 1 {
+    for values in vectors.whole {
+        take!(V::<F, S>::load(s, values), u32::MAX);
+    }
+    if let Some((z, _)) = vectors.last(s) {
+        take!(z, (1 << vectors.rest.len()) - 1);
+    }
+    if count > FEW_BEFORE || at_least != count + 1 {
         return None;
     }
-    *found = before;
-    Some((count, next.into_iter().fold(F::NEG_INFINITY, Scalar::larger)))
+    for i in 0..FEW_BEFORE {
+        found[i] = if i < count { before[i] } else { F::NEG_INFINITY };
+    }
+    Some((count, next.largest()))
 }
 
-/// Ranks the labels of the rows with a bit in `wanted`, as [`rank_one_portable`] does; a bit for each row of which that is
-/// `None`.
+/// Ranks the labels of the rows with a bit in `wanted`, where few labels rank before them: the rank, the logit ranked
+/// next and those before it. A bit for each row that is left.
 #[inline(always)]
-pub(super) fn rank_few_portable<F: Scalar>(
+pub(crate) fn rank_few<S: Simd, F: Float>(
+    s: S,
     rows: &Each<&[F]>,
     labels: &Each<usize>,
     wanted: u32,
     found: RanksFound<'_, F>,
 ) -> u32 {
     let RanksFound { rank, next, before } = found;
-    let mut left = 0;
-    for i in lanes_of(wanted) {
-        match rank_one_portable(rows[i], labels[i], &mut before[i]) {
-            Some((count, logit)) => (rank[i], next[i]) = (1 + count, logit),
-            None => left |= 1 << i,
+    vectorize!(s, {
+        let mut left = 0;
+        for i in lanes_of(wanted) {
+            match rank_one(s, rows[i], labels[i], &mut before[i]) {
+                Some((count, logit)) => (rank[i], next[i]) = (1 + count, logit),
+                None => left |= 1 << i,
+            }
         }
-    }
-    left
-}
-
-/// [`count_portable`] over vectors.
-///
-/// # Safety
-/// The instruction set of V must be available.
-#[cfg(target_arch = "x86_64")]
-#[inline(always)]
-pub(super) unsafe fn count_vectors<V: Vector, const LOWER: bool>(part: &[f32], y: f32) -> (usize, f32) {
-    let vectors = Vectors { row: part };
-    let n = vectors.count::<V>();
-    // SAFETY: as the caller vouches.
-    let (count, next) = unsafe {
-        let (wanted, none) = (V::splat(y), V::splat(f32::NEG_INFINITY));
-        let (mut count, mut next) = (0_usize, none);
-        for i in 0..n {
-            let z = vectors.get::<V>(i);
-            let before = if LOWER { z.greater_or_equal(wanted) } else { z.greater(wanted) };
-            count += V::count(before) as usize;
-            next = next.larger(V::select(before, none, z));
-        }
-        (count, largest(next))
-    };
-    // The filling of the last vector ranks before no label but one that is -inf itself.
-    let filling = if LOWER && y == f32::NEG_INFINITY { n * V::LANES - part.len() } else { 0 };
-    (count - filling, next)
-}
-
-/// [`rank_one_portable`] over vectors.
-///
-/// # Safety
-/// The instruction set of V must be available.
-#[cfg(target_arch = "x86_64")]
-#[inline(always)]
-unsafe fn rank_one_vectors<V: Vector>(
-    row: &[f32],
-    label: usize,
-    found: &mut [f32; FEW_BEFORE],
-) -> Option<(usize, f32)> {
-    let (vectors, whole) = (Vectors { row }, row.len() / V::LANES);
-    // Room for a vector from the last place on: each is written whole, wherever it may end.
-    let mut before = [f32::NEG_INFINITY; FEW_BEFORE + WIDTH];
-    // SAFETY: as the caller vouches; whole vectors lie inside the row.
-    unsafe {
-        let (y, none) = (V::splat(row[label]), V::splat(f32::NEG_INFINITY));
-        let (mut count, mut at_least, mut next) = (0, 0, none);
-        // Which vectors hold one cannot be foreseen, so in a row of few vectors nothing depends on it; of many vectors
-        // most hold none, and are passed over.
-        let is_long = whole > MOST_UNFORESEEN;
-        macro_rules! take {
-            ($z:expr) => {
-                let z = $z;
-                let is_at_least = z.greater_or_equal(y);
-                next = next.larger(V::select(is_at_least, none, z));
-                if !is_long || V::bits(is_at_least) != 0 {
-                    let is_before = z.greater(y);
-                    z.compress(is_before, before.as_mut_ptr().add(FEW_BEFORE.min(count)));
-                    count += V::count(is_before) as usize;
-                    at_least += V::count(is_at_least) as usize;
-                }
-            };
-        }
-        for i in 0..whole {
-            take!(V::load(row.as_ptr().add(i * V::LANES)));
-        }
-        if whole < vectors.count::<V>() {
-            take!(vectors.get::<V>(whole));
-        }
-        if count > FEW_BEFORE || at_least != count + 1 {
-            return None;
-        }
-        for i in 0..FEW_BEFORE {
-            found[i] = if i < count { before[i] } else { f32::NEG_INFINITY };
-        }
-        Some((count, largest(next)))
-    }
-}
-
-/// [`rank_few_portable`] over vectors.
-///
-/// # Safety
-/// The instruction set of V must be available.
-#[cfg(target_arch = "x86_64")]
-#[inline(always)]
-pub(super) unsafe fn rank_few_vectors<V: Vector>(
-    rows: &Each<&[f32]>,
-    labels: &Each<usize>,
-    wanted: u32,
-    found: RanksFound<'_, f32>,
-) -> u32 {
-    let RanksFound { rank, next, before } = found;
-    let mut left = 0;
-    for i in lanes_of(wanted) {
-        // SAFETY: as the caller vouches.
-        match unsafe { rank_one_vectors::<V>(rows[i], labels[i], &mut before[i]) } {
-            Some((count, logit)) => (rank[i], next[i]) = (1 + count, logit),
-            None => left |= 1 << i,
-        }
-    }
-    left
-}
-
-/// Most vectors of a row in which nothing depends on where its larger logits are.
-#[cfg(target_arch = "x86_64")]
-const MOST_UNFORESEEN: usize = 16;
-
-/// The largest lane.
-#[cfg(target_arch = "x86_64")]
-#[inline(always)]
-unsafe fn largest<V: Vector>(mut lanes: V) -> f32 {
-    // SAFETY: as the caller vouches.
-    unsafe {
-        if V::LANES > 8 {
-            lanes = lanes.larger(lanes.swapped::<8>());
-        }
-        lanes = lanes.larger(lanes.swapped::<4>());
-        lanes = lanes.larger(lanes.swapped::<2>());
-        lanes.larger(lanes.swapped::<1>()).first()
-    }
+        left
+    })
 }

@@ -1,30 +1,24 @@
 //! How do the columns of a column-major matrix become rows?
-#![allow(unsafe_code, reason = "vector loads and instructions of features that were detected")]
 
 use std::marker::PhantomData;
 
-use crate::math::Scalar;
-#[cfg(target_arch = "x86_64")]
+use super::{Column, Float, TILE, V};
 use crate::math::WIDTH;
-use crate::simd::ColumnLines;
-#[cfg(target_arch = "x86_64")]
-use crate::simd::Vector;
-
-use super::{Column, TILE};
+use crate::simd::{ColumnLines, Lanes, Simd, vectorize};
 
 /// Some rows of some columns of a column-major matrix: values side by side in each column, and columns `stride` bytes
 /// apart.
 #[derive(Clone, Copy, Debug)]
-pub struct Square<'a, F> {
-    pub(crate) start: *const F,
-    pub(crate) stride: isize,
-    pub(crate) n_columns: usize,
-    pub(crate) n_rows: usize,
+pub(crate) struct Square<'a, F> {
+    start: *const F,
+    stride: isize,
+    n_columns: usize,
+    n_rows: usize,
     values: PhantomData<&'a [F]>,
 }
 
 #[allow(dead_code, reason = "arrays of Python alone have columns")]
-impl<'a, F: Scalar> Square<'a, F> {
+impl<'a, F: Float> Square<'a, F> {
     /// # Safety
     /// Each of the columns must be good to read `n_rows` values from, as long as `'a`.
     #[allow(unsafe_code, reason = "what its fields say is taken for granted")]
@@ -52,75 +46,49 @@ impl<'a, F: Scalar> Square<'a, F> {
     }
 }
 
-/// Writes a square into rows that begin `stride` apart, one for each of its rows, from label `first` on. `lines` are asked
-/// for meanwhile.
+/// Writes a square into rows that begin `stride` apart, one for each of its rows, from label `first` on. `lines` are
+/// asked for meanwhile.
+///
+/// Sixteen columns at a time: four rows of them are the four columns of what lies in memory.
 #[inline(always)]
-pub(super) fn portable<F: Scalar>(
+#[allow(dead_code, reason = "arrays of Python alone have columns")]
+pub(crate) fn write_rows<S: Simd, F: Float>(
+    s: S,
     square: &Square<'_, F>,
     first: usize,
     stride: usize,
     lines: ColumnLines,
     rows: &mut [F],
 ) {
-    for column in 0..square.n_columns {
-        lines.fetch_in_step(column, square.n_columns);
-        for (row, &value) in rows.chunks_exact_mut(stride).zip(square.column(column)) {
-            row[first + column] = value;
-        }
-    }
-}
-
-/// [`portable`] over vectors.
-///
-/// # Safety
-/// The instruction set of V must be available.
-#[cfg(target_arch = "x86_64")]
-#[inline(always)]
-pub(super) unsafe fn vectors<V: Vector>(
-    square: &Square<'_, f32>,
-    first: usize,
-    stride: usize,
-    lines: ColumnLines,
-    rows: &mut [f32],
-) {
-    let Square { n_columns, n_rows, .. } = *square;
-    assert!(first + n_columns <= stride && n_rows * stride <= rows.len(), "a row for each of the square's");
-    let (mut done, tiles) = (0, n_columns.div_ceil(V::LANES) * n_rows.div_ceil(V::LANES));
-    for left in (0..n_columns).step_by(V::LANES) {
-        let width = V::LANES.min(n_columns - left);
-        for top in (0..n_rows).step_by(V::LANES) {
-            lines.fetch_in_step(done, tiles);
-            done += 1;
-            let held = V::LANES.min(n_rows - top);
-            // SAFETY: `held` values from `top` on are good to read of each of `width` columns from `left` on, as they
-            // are all of the square, and each of as many rows has places for them. The caller vouches for the
-            // instruction set.
-            unsafe {
-                let from = |i: usize| square.start.byte_offset((left + i) as isize * square.stride).add(top);
-                let to = rows.as_mut_ptr().add(top * stride + first + left);
-                // Whole tiles in loops of known length, so that they stay in registers.
-                if width == V::LANES && held == V::LANES {
-                    let mut tile = [V::splat(0.0); WIDTH];
-                    for i in 0..V::LANES {
-                        tile[i] = V::load(from(i));
+    vectorize!(s, {
+        let Square { n_columns, n_rows, .. } = *square;
+        assert!(first + n_columns <= stride && n_rows * stride <= rows.len(), "a row for each of the square's");
+        let steps = n_columns.div_ceil(WIDTH);
+        for step in 0..steps {
+            lines.fetch_in_step(step, steps);
+            let (left, width) = (step * WIDTH, WIDTH.min(n_columns - step * WIDTH));
+            let mut columns: [&[F]; WIDTH] = [&[]; WIDTH];
+            // Of the last columns some may stand for others.
+            for i in 0..WIDTH {
+                columns[i] = square.column(left + i.min(width - 1));
+            }
+            for top in (0..n_rows / 4 * 4).step_by(4) {
+                let of_rows = V::<F, S>::four_columns(s, &columns, top);
+                for (i, values) in of_rows.into_iter().enumerate() {
+                    let to = &mut rows[(top + i) * stride + first + left..][..width];
+                    if let Ok(to) = to.try_into() {
+                        let to: &mut [F; WIDTH] = to;
+                        *to = values.to_array();
+                    } else {
+                        to.copy_from_slice(&values.to_array()[..width]);
                     }
-                    let tile = V::transpose(tile);
-                    for i in 0..V::LANES {
-                        tile[i].store(to.add(i * stride));
-                    }
-                    continue;
                 }
-                let mut tile = [V::splat(0.0); WIDTH];
-                for (i, values) in tile[..width].iter_mut().enumerate() {
-                    *values = if held == V::LANES { V::load(from(i)) } else { V::load_part(from(i), held) };
-                }
-                let tile = V::transpose(tile);
-                for i in 0..held {
-                    let mut part = [0.0; WIDTH];
-                    tile[i].store(part.as_mut_ptr());
-                    std::ptr::copy_nonoverlapping(part.as_ptr(), to.add(i * stride), width);
+            }
+            for row in n_rows / 4 * 4..n_rows {
+                for i in 0..width {
+                    rows[row * stride + first + left + i] = columns[i][row];
                 }
             }
         }
-    }
+    });
 }

@@ -35,59 +35,6 @@ macro_rules! each_lane {
 }
 pub(crate) use each_lane;
 
-/// A lane's integer sum fits 64 bits for this many terms of at most 2^51 quanta.
-pub(crate) const TERMS_PER_LANE: usize = 4096;
-pub(crate) const BLOCK: usize = WIDTH * TERMS_PER_LANE;
-
-/// Integer sums, one in each of N lanes, as two words.
-#[derive(Clone, Copy, Debug)]
-pub struct WordSums<const N: usize = WIDTH> {
-    pub(crate) high: [u64; N],
-    pub(crate) low: [u64; N],
-}
-
-impl<const N: usize> WordSums<N> {
-    pub(crate) const EMPTY: Self = Self { high: [0; N], low: [0; N] };
-
-    /// Adds a value; every lane must take the same number of them.
-    #[inline(always)]
-    pub(crate) fn add<F: Scalar>(&mut self, lane: usize, value: F) {
-        F::accumulate(value, &mut self.high[lane], &mut self.low[lane]);
-    }
-
-    /// Adds a value's words if `wanted`.
-    #[inline(always)]
-    pub(crate) fn add_words(&mut self, lane: usize, (high, low): (u64, u64), wanted: bool) {
-        self.high[lane] = self.high[lane].wrapping_add(if wanted { high } else { 0 });
-        self.low[lane] = self.low[lane].wrapping_add(if wanted { low } else { 0 });
-    }
-
-    /// The words of one lane that took `taken` values by `add`.
-    #[inline(always)]
-    pub(crate) fn words<F: Scalar>(&self, lane: usize, taken: usize) -> (u64, u64) {
-        F::without_anchors(self.high[lane], self.low[lane], taken as u64)
-    }
-
-    /// The sum of all lanes, each of which took `taken` values by `add`.
-    #[inline(always)]
-    pub(crate) fn total<F: Scalar>(&self, taken: usize) -> i128 {
-        if taken > 0 && taken * N <= TERMS_PER_LANE {
-            // Few enough for one lane: the lanes are added before anything else, in vectors.
-            let (mut high, mut low) = (0_u64, 0_u64);
-            for lane in 0..N {
-                high = high.wrapping_add(self.high[lane]);
-                low = low.wrapping_add(self.low[lane]);
-            }
-            return F::collect(F::without_anchors(high, low, (taken * N) as u64));
-        }
-        let mut total = 0;
-        for lane in 0..N {
-            total += F::collect(self.words::<F>(lane, taken));
-        }
-        total
-    }
-}
-
 /// What the terms of a score's sums are rounded to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Grain {
@@ -117,39 +64,6 @@ impl Grain {
     #[inline(always)]
     pub(crate) fn deepest<F: Scalar>(self) -> F {
         if self == Self::Coarse { F::DEEPEST_COARSE } else { F::DEEPEST }
-    }
-}
-
-/// The words of a term in quanta of its type, rounded as the grain says.
-#[inline(always)]
-pub(crate) fn words<F: Scalar>(term: F, grain: Grain) -> (u64, u64) {
-    match grain {
-        Grain::Fine => F::words(term),
-        Grain::Coarse => F::coarse_words(term),
-    }
-}
-
-/// A row in chunks of [`WIDTH`] logits. The last chunk is filled up with `-inf`, whose exponential is 0.
-///
-/// Loops over chunks are written out where they are used: see [`each_lane`].
-pub(crate) struct Chunks<'a, F> {
-    whole: &'a [[F; WIDTH]],
-    last: [F; WIDTH],
-    pub(crate) count: usize,
-}
-
-impl<'a, F: Scalar> Chunks<'a, F> {
-    #[inline(always)]
-    pub(crate) fn of(row: &'a [F]) -> Self {
-        let (whole, rest) = row.as_chunks::<WIDTH>();
-        let mut last = [F::NEG_INFINITY; WIDTH];
-        last[..rest.len()].copy_from_slice(rest);
-        Self { whole, last, count: whole.len() + usize::from(!rest.is_empty()) }
-    }
-
-    #[inline(always)]
-    pub(crate) fn get(&self, i: usize) -> &[F; WIDTH] {
-        self.whole.get(i).unwrap_or(&self.last)
     }
 }
 
@@ -211,5 +125,5 @@ pub(crate) fn term<F: Scalar>(z: F, shift: F, scale: F) -> F {
 /// The integer multiple of the quantum that one term adds to a sum.
 #[inline(always)]
 pub(crate) fn quanta<F: Scalar>(z: F, shift: F, scale: F, grain: Grain) -> i128 {
-    F::collect(words(term(z, shift, scale), grain))
+    F::quanta(term(z, shift, scale), grain)
 }

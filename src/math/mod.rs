@@ -13,15 +13,12 @@ mod uniform;
 
 pub(crate) use elementary::{exp, exp_m1, ln, ln_1p, one_minus_exp_neg, power, softplus};
 pub(crate) use entropy::{EntropySums, entropies};
-pub(crate) use exact::{
-    BLOCK, COARSE, Chunks, Depths, MOST_COARSE, TERMS_PER_LANE, WIDTH, deepest, each_lane, is_before, quanta,
-    term, words,
-};
-pub(crate) use exact::{Grain, WordSums};
+pub use exact::Grain;
+pub(crate) use exact::{COARSE, Depths, MOST_COARSE, WIDTH, each_lane, quanta, term};
 pub(crate) use exp2::{
     OFFSET_F32, PARABOLA_F32, REST_F64, ROUND_F32, ROUND_F64, TABLE_F32, TABLE_F64, TO_EXPONENT_F32,
     TO_EXPONENT_F64,
 };
 pub(crate) use scalar::Scalar;
-pub(crate) use scalar::{ANCHOR, COARSE_BITS, COARSE_LOW_ANCHOR, LOW_ANCHOR, WIDE_COARSE_BITS};
+pub(crate) use scalar::{ANCHOR, COARSE_BITS, LOW_ANCHOR, LOW_BITS, WIDE_COARSE_BITS};
 pub use uniform::{GENERATOR, Randomness, Uniforms, permutation};

@@ -5,6 +5,8 @@
 use std::fmt::Debug;
 use std::ops::{Add, Mul, Sub};
 
+use super::exact::Grain;
+
 /// A computing type: `f32` or `f64`.
 #[doc(hidden)]
 pub trait Scalar:
@@ -77,22 +79,12 @@ pub trait Scalar:
     fn ceil(self) -> Self;
     /// `2^exponent`, with the exponent clamped to normal values.
     fn power_of_two(exponent: i32) -> Self;
-    /// Adds `value`, in `[0, 1]`, to one lane of an exact sum.
-    fn accumulate(value: Self, high: &mut u64, low: &mut u64);
-    /// The words that `value` adds to a lane, free of anchors.
-    fn words(value: Self) -> (u64, u64);
-    /// The words that `value` adds to a lane when it is rounded to coarse quanta (see [`Grain`](super::Grain)).
-    fn coarse_words(value: Self) -> (u64, u64);
-    /// The words of a lane that took `count` values, free of their anchors.
-    fn without_anchors(high: u64, low: u64, count: u64) -> (u64, u64);
-    /// The integer sum of words, in units of [`Self::QUANTUM`].
-    fn collect(words: (u64, u64)) -> i128;
+    /// What a term in `[0, 1]` adds to an exact sum, in units of [`Self::QUANTUM`].
+    fn quanta(term: Self, grain: Grain) -> i128;
     /// The unit of exact sums.
     const QUANTUM: f64;
     /// An exact sum as a float: a fixed function of the integer, within one unit in the last place.
     fn sum_to_f64(quanta: i128) -> f64;
-    /// A sum of words as a float; in float32 it must be below 2^13, as sums of that many labels are.
-    fn words_to_f64(words: (u64, u64)) -> f64;
 
     /// The larger; the second when either is NaN.
     #[inline(always)]
@@ -131,10 +123,8 @@ mod tests {
     #[test]
     fn what_is_deepest_adds_nothing() {
         fn check<F: Scalar>(scale: F) {
-            let (mut high, mut low) = (0, 0);
-            F::accumulate(F::exp2(F::DEEPEST.over(scale), scale), &mut high, &mut low);
-            assert_eq!(F::without_anchors(high, low, 1), (0, 0));
-            assert_eq!(F::coarse_words(F::exp2(F::DEEPEST_COARSE.over(scale), scale)), (0, 0));
+            assert_eq!(F::quanta(F::exp2(F::DEEPEST.over(scale), scale), Grain::Fine), 0);
+            assert_eq!(F::quanta(F::exp2(F::DEEPEST_COARSE.over(scale), scale), Grain::Coarse), 0);
         }
         for scale in [f32::SMALLEST_SCALE, 1e-3, 1.0, 1e9, f32::MAX] {
             check(scale);

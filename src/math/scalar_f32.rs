@@ -1,5 +1,6 @@
 //! The operations of f32: see [`Scalar`].
 
+use super::exact::Grain;
 use super::exp2::{exp2_f32, exp2_in_lanes_f32};
 use super::scalar::{ANCHOR, COARSE_ANCHOR, COARSE_BITS, QUANTUM_HIGH, Scalar};
 
@@ -92,40 +93,18 @@ impl Scalar for f32 {
     }
 
     #[inline(always)]
-    fn accumulate(value: Self, high: &mut u64, _low: &mut u64) {
-        *high = high.wrapping_add((f64::from(value) + ANCHOR).to_bits());
-    }
-
-    #[inline(always)]
-    fn words(value: Self) -> (u64, u64) {
-        ((f64::from(value) + ANCHOR).to_bits().wrapping_sub(ANCHOR.to_bits()), 0)
-    }
-
-    #[inline(always)]
-    fn coarse_words(value: Self) -> (u64, u64) {
-        let anchored = f64::from(value) + COARSE_ANCHOR;
-        (anchored.to_bits().wrapping_sub(COARSE_ANCHOR.to_bits()) << COARSE_BITS, 0)
-    }
-
-    #[inline(always)]
-    fn without_anchors(high: u64, _low: u64, count: u64) -> (u64, u64) {
-        (high.wrapping_sub(count.wrapping_mul(ANCHOR.to_bits())), 0)
-    }
-
-    #[inline(always)]
-    fn collect((high, _low): (u64, u64)) -> i128 {
-        i128::from(high)
+    fn quanta(term: Self, grain: Grain) -> i128 {
+        let (anchor, bits) = match grain {
+            Grain::Fine => (ANCHOR, 0),
+            Grain::Coarse => (COARSE_ANCHOR, COARSE_BITS),
+        };
+        i128::from((f64::from(term) + anchor).to_bits().wrapping_sub(anchor.to_bits())) << bits
     }
 
     #[inline(always)]
     fn sum_to_f64(quanta: i128) -> f64 {
         // Below 2^13 labels the sum always fits 64 bits, whose conversion is one instruction.
-        if quanta >> 64 == 0 { Self::words_to_f64((quanta as u64, 0)) } else { large_sum(quanta) }
-    }
-
-    #[inline(always)]
-    fn words_to_f64((high, _low): (u64, u64)) -> f64 {
-        high as f64 * Self::QUANTUM
+        if quanta >> 64 == 0 { quanta as u64 as f64 * Self::QUANTUM } else { large_sum(quanta) }
     }
 }
 

@@ -1,5 +1,6 @@
 //! The operations of f64: see [`Scalar`].
 
+use super::exact::Grain;
 use super::exp2::{exp2_f64, exp2_in_lanes_f64};
 use super::scalar::{
     ANCHOR, COARSE_LOW_ANCHOR, LOW_ANCHOR, LOW_BITS, QUANTUM_HIGH, Scalar, WIDE_COARSE_BITS,
@@ -97,37 +98,15 @@ impl Scalar for f64 {
     }
 
     #[inline(always)]
-    fn accumulate(value: Self, high: &mut u64, low: &mut u64) {
-        let anchored = value + ANCHOR;
-        let rest = value - (anchored - ANCHOR);
-        *high = high.wrapping_add(anchored.to_bits());
-        *low = low.wrapping_add((rest + LOW_ANCHOR).to_bits());
-    }
-
-    #[inline(always)]
-    fn words(value: Self) -> (u64, u64) {
-        let anchored = value + ANCHOR;
-        let rest = value - (anchored - ANCHOR);
-        let low = (rest + LOW_ANCHOR).to_bits().wrapping_sub(LOW_ANCHOR.to_bits());
-        (anchored.to_bits().wrapping_sub(ANCHOR.to_bits()), low)
-    }
-
-    #[inline(always)]
-    fn coarse_words(value: Self) -> (u64, u64) {
-        let anchored = value + ANCHOR;
-        let rest = value - (anchored - ANCHOR);
-        let low = (rest + COARSE_LOW_ANCHOR).to_bits().wrapping_sub(COARSE_LOW_ANCHOR.to_bits());
-        (anchored.to_bits().wrapping_sub(ANCHOR.to_bits()), low << WIDE_COARSE_BITS)
-    }
-
-    #[inline(always)]
-    fn without_anchors(high: u64, low: u64, count: u64) -> (u64, u64) {
-        let high = high.wrapping_sub(count.wrapping_mul(ANCHOR.to_bits()));
-        (high, low.wrapping_sub(count.wrapping_mul(LOW_ANCHOR.to_bits())))
-    }
-
-    #[inline(always)]
-    fn collect((high, low): (u64, u64)) -> i128 {
+    fn quanta(term: Self, grain: Grain) -> i128 {
+        let anchored = term + ANCHOR;
+        let rest = term - (anchored - ANCHOR);
+        let (anchor, bits) = match grain {
+            Grain::Fine => (LOW_ANCHOR, 0),
+            Grain::Coarse => (COARSE_LOW_ANCHOR, WIDE_COARSE_BITS),
+        };
+        let high = anchored.to_bits().wrapping_sub(ANCHOR.to_bits());
+        let low = (rest + anchor).to_bits().wrapping_sub(anchor.to_bits()) << bits;
         (i128::from(high) << LOW_BITS) + i128::from(low as i64)
     }
 
@@ -136,10 +115,5 @@ impl Scalar for f64 {
         // Two words and one rounding each: the library's conversion of 128 bits is a call.
         let (high, low) = ((quanta >> 64) as i64, quanta as u64);
         (high as f64).mul_add(18_446_744_073_709_551_616.0, low as f64) * Self::QUANTUM
-    }
-
-    #[inline(always)]
-    fn words_to_f64(words: (u64, u64)) -> f64 {
-        Self::sum_to_f64(Self::collect(words))
     }
 }
