@@ -44,6 +44,7 @@ impl<F: Float> RowBuffer<F> {
 
     /// Rows that were written before, [`held_stride`] apart, if all of these are among them.
     #[inline(always)]
+    #[must_use]
     #[doc(hidden)]
     pub fn held(&self, rows: &Range<usize>, n_labels: usize) -> Option<&[F]> {
         let (is_held, stride) =

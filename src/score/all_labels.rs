@@ -4,7 +4,8 @@
 //! many rows after the other, in lanes.
 
 use super::batch::check_length;
-use super::candidates::{Candidates, Shared};
+use super::candidates::Candidates;
+use super::formula::Sums;
 use super::scoring::{Scale, Scoring};
 use super::sorted::SortedRow;
 use super::tile::{LabelScratch, TileView, label_scores_of_tile};
@@ -55,7 +56,7 @@ pub(crate) fn all_labels<F: Float, R: Rows<F>>(
     let (n, k) = (rows.n_rows(), rows.n_labels());
     check_length("out", out.len(), n * k)?;
     randomness.check(n)?;
-    let few = if Shared::of(scoring.score) == Shared::Top { FEW_LABELS_OF_TOP } else { FEW_LABELS };
+    let few = if Sums::of(scoring.score) == Sums::Top { FEW_LABELS_OF_TOP } else { FEW_LABELS };
     let candidates = Candidates::only(scoring);
     let work = AllLabels { candidates, scale, randomness, finish, is_few: k <= few };
     // Sorting and scoring a label costs several passes; the number only sets the size of slices.
@@ -101,7 +102,7 @@ impl<F: Float> TileWork<F> for AllLabels<'_> {
             for label in 0..k {
                 let planes = &mut Planes::Whole(&mut scores, TILE);
                 labels.read(tile, &[label; TILE]);
-                let labels = &mut *labels;
+                let (labels, view) = (&mut *labels, &view);
                 vectorize!(s, label_scores_of_tile(s, view, candidates, *scale, labels, planes, 0));
                 for i in 0..tile.count {
                     out[i * k + label] = finish(tile.first + i, [words[0][i], words[1][i]], scores[i]);

@@ -237,7 +237,7 @@ impl<F: Float> TileWork<F> for LabelScores<'_> {
         check_labels(&labels[tile.first..][..tile.count], tile.n_labels(), &mut label)?;
         scratch.read(tile, &label);
         let view = TileView::of(tile, candidates, randomness)?;
-        label_scores_of_tile(s, view, candidates, *scale, scratch, out, view.tile.at);
+        label_scores_of_tile(s, &view, candidates, *scale, scratch, out, view.tile.at);
         Ok(())
     }
 }

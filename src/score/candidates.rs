@@ -1,6 +1,7 @@
 //! What do the candidates of a call need of a row, and which of them share their sums?
 
-use super::masses::{Census, Sums};
+use super::formula::Sums;
+use super::limits::Census;
 use super::scoring::{Score, Scoring};
 use crate::kernels::Float;
 use crate::rows::Scan;
@@ -56,50 +57,12 @@ impl Candidates<'_> {
     }
 }
 
-/// Whether a score is made of the top label's masses instead of its own.
-#[inline(always)]
-pub(crate) fn is_of_top(score: Score) -> bool {
-    matches!(score, Score::Saps { .. })
-}
-
-/// Which sums a score is made of.
-#[inline(always)]
-pub(crate) fn sums_of(score: Score) -> Sums {
-    match score {
-        Score::Thr | Score::Rank | Score::Mixed { .. } => Sums::Others,
-        Score::Aps | Score::Raps { .. } | Score::Saps { .. } => Sums::Split,
-    }
-}
-
-/// What the scores of all labels of a row are made of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Shared {
-    /// Sums that are split at the label.
-    Split,
-    /// Of labels that are not the top one: the sum of all labels, each less its own term.
-    Others,
-    /// The masses of the top label.
-    Top,
-}
-
-impl Shared {
-    #[inline(always)]
-    pub(crate) fn of(score: Score) -> Self {
-        match sums_of(score) {
-            _ if is_of_top(score) => Self::Top,
-            Sums::Others => Self::Others,
-            Sums::Split => Self::Split,
-        }
-    }
-}
-
-/// Candidates with equal keys have equal sums, and of these [want](super::formula::Wants) the same.
-pub(crate) type SumsKey = (u64, u64, u64, bool, Sums);
+/// Candidates with equal keys have equal [`Masses`](super::formula::Masses).
+pub(crate) type SumsKey = (u64, u64, u64, Sums);
 
 /// The key of a candidate.
 #[inline(always)]
 pub(crate) fn sums_key(candidate: &Scoring) -> SumsKey {
     let (gamma, power) = candidate.reweight.bits();
-    let Scoring { score, temperature, .. } = *candidate;
-    (gamma, power, temperature.to_bits(), is_of_top(score), sums_of(score))
+    (gamma, power, candidate.temperature.to_bits(), Sums::of(candidate.score))
 }

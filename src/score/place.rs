@@ -16,6 +16,14 @@ pub(crate) struct Place<F> {
     pub(crate) next: F,
 }
 
+impl<F: Float> Place<F> {
+    /// The place of the top label, whichever that is.
+    #[inline(always)]
+    pub(crate) fn of_top(scan: &Scan<F>) -> Self {
+        Self { logit: scan.max, rank: 1, next: scan.second }
+    }
+}
+
 /// Rank of a label by counting: no sort. Equal logits rank by lower label first.
 #[inline(always)]
 pub(crate) fn place<S: Simd, F: Float>(s: S, row: &[F], label: usize) -> Place<F> {
@@ -30,7 +38,7 @@ pub(crate) fn place<S: Simd, F: Float>(s: S, row: &[F], label: usize) -> Place<F
 pub(crate) fn place_in<S: Simd, F: Float>(s: S, row: &[F], label: usize, scan: &Scan<F>) -> Place<F> {
     let logit = row[label];
     if logit == scan.max && scan.second < scan.max {
-        return Place { logit, rank: 1, next: scan.second };
+        return Place::of_top(scan);
     }
     place(s, row, label)
 }
@@ -95,7 +103,7 @@ fn append_before<F: Float>(
 }
 
 /// [`Place`] of each row's label.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 #[repr(align(64))]
 pub(crate) struct TilePlaces<F> {
     pub(crate) label: [usize; TILE],
@@ -115,21 +123,6 @@ pub(crate) struct TilePlaces<F> {
 const LABELS_BY_ROW: usize = 33;
 /// And with more such rows than this in a tile.
 const ROWS_BY_ROW: u32 = 12;
-
-impl<F: Float> Default for TilePlaces<F> {
-    fn default() -> Self {
-        Self {
-            label: [0; TILE],
-            logit: [F::ZERO; TILE],
-            rank: [1; TILE],
-            next: [F::NEG_INFINITY; TILE],
-            before: Vec::new(),
-            has_ties: true,
-            by_row: false,
-            others: 0,
-        }
-    }
-}
 
 impl<F: Float> TilePlaces<F> {
     /// The labels and their logits.
@@ -178,6 +171,6 @@ impl<F: Float> TilePlaces<F> {
     /// The places of the top labels, whichever these are.
     #[inline(always)]
     pub(crate) fn of_top(scan: &TileScan<F>) -> Self {
-        Self { logit: scan.max, next: scan.second, by_row: true, ..Self::default() }
+        Self { logit: scan.max, rank: [1; TILE], next: scan.second, ..Self::default() }
     }
 }

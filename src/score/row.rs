@@ -1,9 +1,10 @@
 //! What is the score of a label in one row? The definition, which every faster form must equal.
 
-use super::candidates::{Candidates, is_of_top, sums_of};
-use super::formula::{MassLanes, Masses, Wants, limit_score, score};
-use super::masses::{Census, Sharpness, label_masses, top_masses};
-use super::place::place_in;
+use super::candidates::Candidates;
+use super::formula::{Masses, Sums, score};
+use super::limits::Census;
+use super::masses::{Sharpness, label_masses};
+use super::place::{Place, place_in};
 use super::scoring::{Reweight, Scale, Score, Scoring};
 use super::sorted::SortedRow;
 use crate::error::Error;
@@ -50,17 +51,18 @@ impl<'a, F: Float> RowView<'a, F> {
         Sharpness::new(weight, candidate.temperature, Grain::of(self.row.len()))
     }
 
+    /// The masses of the label ranked first.
     #[inline(always)]
     pub(crate) fn top_masses<S: Simd>(&self, s: S, sharpness: &Sharpness<F>) -> Masses {
-        top_masses(s, self.row, &self.scan, sharpness)
+        label_masses(s, Sums::Top, self.row, 0, &Place::of_top(&self.scan), self.scan.max, sharpness)
     }
 
+    /// Score of a possible label by a candidate that is a limit in temperature.
     #[inline(always)]
     pub(crate) fn limit(&self, candidate: &Scoring, logit: F, rank: usize, scale: Scale) -> f64 {
         let Some(census) = self.census else { return f64::INFINITY };
         let weight = candidate.reweight.weight(self.entropy);
-        let view = census.view(&self.scan, logit, rank, weight);
-        limit_score(candidate.score, &view, self.u, candidate.temperature, scale)
+        census.score(candidate, scale, &self.scan, (logit, rank), weight, self.u)
     }
 
     /// Score of one label: the definition.
@@ -74,17 +76,17 @@ impl<'a, F: Float> RowView<'a, F> {
             return self.limit(candidate, place.logit, place.rank, scale);
         }
         let sharpness = self.sharpness(candidate);
-        let masses = if is_of_top(candidate.score) {
-            self.top_masses(s, &sharpness)
-        } else {
-            label_masses(s, sums_of(candidate.score), self.row, &self.scan, label, &place, &sharpness)
+        let masses = match Sums::of(candidate.score) {
+            Sums::Top => self.top_masses(s, &sharpness),
+            sums => label_masses(s, sums, self.row, label, &place, self.scan.max, &sharpness),
         };
-        self.score(candidate.score, scale, masses, place.rank)
+        self.score(candidate.score, scale, &masses, place.rank)
     }
 
+    /// Score of a label of this rank, from its masses or, for SAPS, those of the top label.
     #[inline(always)]
-    pub(crate) fn score(&self, name: Score, scale: Scale, masses: Masses, rank: usize) -> f64 {
-        let [value] = score(name, scale, self.row.len(), &masses.into(), &[rank], &[self.u]);
+    pub(crate) fn score(&self, name: Score, scale: Scale, masses: &Masses, rank: usize) -> f64 {
+        let [value] = score(name, scale, self.row.len(), masses, &[rank], &[self.u]);
         value
     }
 
@@ -103,21 +105,21 @@ impl<'a, F: Float> RowView<'a, F> {
             for i in 0..sorted.n_possible {
                 each(sorted.labels[i], self.limit(candidate, sorted.logits[i], i + 1, scale));
             }
-        } else if is_of_top(candidate.score) {
+        } else if Sums::of(candidate.score) == Sums::Top {
             let masses = self.top_masses(s, &self.sharpness(candidate));
             for i in 0..sorted.n_possible {
-                each(sorted.labels[i], self.score(candidate.score, scale, masses, i + 1));
+                each(sorted.labels[i], self.score(candidate.score, scale, &masses, i + 1));
             }
         } else if sorted.n_possible > 0 {
             // Else another thread has made all labels impossible since the row was scanned.
             let sharpness = self.sharpness(candidate);
-            let (labels, mut by_rank) = sorted.masses(s, sums_of(candidate.score), &sharpness);
+            let (labels, mut by_rank) = sorted.masses(s, Sums::of(candidate.score), &sharpness);
             // Some labels at a time, as the rows of a tile are scored: logarithms of many cost little.
-            let (wants, mut masses) = (Wants::of(candidate.score, scale), MassLanes::EMPTY);
+            let mut masses = Masses::EMPTY;
             for labels in labels.chunks(LABELS) {
-                by_rank.next_lanes(wants, &mut masses);
-                let scores =
-                    score(candidate.score, scale, self.row.len(), &masses, &masses.rank, &[self.u; LABELS]);
+                let rank = by_rank.next_lanes(scale, &mut masses);
+                let u = [self.u; LABELS];
+                let scores = score(candidate.score, scale, self.row.len(), &masses, &rank, &u);
                 labels.iter().zip(scores).for_each(|(&label, score)| each(label, score));
             }
         }

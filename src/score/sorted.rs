@@ -4,11 +4,12 @@
 //! O(K log K) for the order, then O(K) terms for each of the few shifts whose window (42 units of `1 / beta` in
 //! float32 and 76 in float64, half of that where sums are coarse) holds them.
 
-use super::formula::{MassLanes, Wants};
-use super::masses::{Sharpness, Sums};
+use super::formula::{Masses, Sums};
+use super::masses::Sharpness;
+use super::scoring::Scale;
 use crate::error::Error;
 use crate::kernels::Float;
-use crate::math::{Depths, Grain, each_lane, quanta};
+use crate::math::{Grain, each_lane, quanta};
 use crate::run::{Scratch, list_bytes, reserve};
 use crate::simd::Simd;
 
@@ -23,13 +24,13 @@ pub(crate) struct SortedRow<F: Float> {
     /// How many are possible; the rest are `-inf`.
     pub(crate) n_possible: usize,
     /// For each of the first ranks, the sum over the labels after it and its shift.
-    sums: Vec<(i128, F)>,
+    after: Vec<(i128, F)>,
 }
 
 impl<F: Float> Scratch for SortedRow<F> {
     fn bytes(&self) -> usize {
         let own = list_bytes(&self.keys) + list_bytes(&self.labels) + list_bytes(&self.logits);
-        own + list_bytes(&self.sums)
+        own + list_bytes(&self.after)
     }
 }
 
@@ -39,11 +40,11 @@ impl<F: Float> SortedRow<F> {
         self.keys.clear();
         self.labels.clear();
         self.logits.clear();
-        self.sums.clear();
+        self.after.clear();
         reserve(&mut self.keys, n_labels)?;
         reserve(&mut self.labels, n_labels)?;
         reserve(&mut self.logits, n_labels)?;
-        reserve(&mut self.sums, n_labels + 1)
+        reserve(&mut self.after, n_labels + 1)
     }
 
     /// Sorts the labels of a row, once for all candidates.
@@ -58,33 +59,28 @@ impl<F: Float> SortedRow<F> {
         self.n_possible = self.logits.partition_point(|&z| z > F::NEG_INFINITY);
     }
 
-    /// The possible labels, by rank, and their masses.
+    /// The possible labels, by rank, and their masses. There must be one, and `sums` are not those of the top label.
     #[inline(always)]
     pub(crate) fn masses<'a, S: Simd>(
         &'a mut self,
         s: S,
-        kind: Sums,
+        sums: Sums,
         sharpness: &'a Sharpness<F>,
     ) -> (&'a [u32], MassesByRank<'a, F>) {
-        let (n, grain) = (self.n_possible, Grain::of(self.logits.len()));
-        sums_after(
-            s,
-            &self.logits[..n],
-            if kind == Sums::Others { 1 } else { n },
-            grain,
-            sharpness,
-            &mut self.sums,
-        );
-        let possible = &self.logits[..n];
-        let total =
-            if kind == Sums::Others { F::sum(s, possible, possible[0], sharpness.scale, grain) } else { 0 };
-        let sums = &self.sums;
-        let masses = MassesByRank { kind, grain, possible, sharpness, sums, total, before: 0, seen: 0 };
-        (&self.labels[..n], masses)
+        let (possible, grain) = (&self.logits[..self.n_possible], Grain::of(self.logits.len()));
+        let (max, scale) = (possible[0], sharpness.scale);
+        let (count, total) = match sums {
+            Sums::Others => (1, F::sum(s, possible, max, scale, grain)),
+            _ => (possible.len(), 0),
+        };
+        sums_after(s, possible, count, grain, sharpness, &mut self.after);
+        let after = &self.after;
+        let masses = MassesByRank { sums, grain, possible, sharpness, after, total, before: 0, seen: 0 };
+        (&self.labels[..possible.len()], masses)
     }
 }
 
-/// For each of the first `count` ranks, the sum over the labels after it and its shift.
+/// For each of the first `count` ranks, puts the sum over the labels after it and its shift into `sums`.
 #[inline(always)]
 fn sums_after<S: Simd, F: Float>(
     s: S,
@@ -122,49 +118,39 @@ fn sums_after<S: Simd, F: Float>(
 /// The masses of a sorted row's labels, some after the other.
 #[derive(Debug)]
 pub(crate) struct MassesByRank<'a, F> {
-    kind: Sums,
+    sums: Sums,
     grain: Grain,
     possible: &'a [F],
     sharpness: &'a Sharpness<F>,
-    sums: &'a [(i128, F)],
+    /// See [`SortedRow`].
+    after: &'a [(i128, F)],
     total: i128,
     before: i128,
     seen: usize,
 }
 
 impl<F: Float> MassesByRank<'_, F> {
-    /// The masses of the next labels, at most N, with what the score wants; gives how many they are.
-    ///
-    /// What is not a sum is made in lanes, as [`masses`](super::masses::masses) makes it of one label.
+    /// The masses of the next labels, at most N, as far as scores in a scale read them. Gives their ranks.
     #[inline(always)]
-    pub(crate) fn next_lanes<const N: usize>(&mut self, wants: Wants, to: &mut MassLanes<N>) -> usize {
-        let (max, scale, first) = (self.possible[0], self.sharpness.scale, self.seen);
+    pub(crate) fn next_lanes<const N: usize>(&mut self, scale: Scale, to: &mut Masses<N>) -> [usize; N] {
+        let (max, Sharpness { beta, scale: beta_scale, .. }) = (self.possible[0], *self.sharpness);
+        let first = self.seen;
         let rest = &self.possible[first..];
         let rest = &rest[..rest.len().min(N)];
         let (mut logits, mut shifts) = ([max; N], [max; N]);
         for (i, &y) in rest.iter().enumerate() {
-            let own = quanta(y, max, scale, self.grain);
-            let is_other = self.kind == Sums::Others && first + i > 0;
-            let (below, shift) = if is_other { (0, max) } else { self.sums[first + i] };
+            let own = quanta(y, max, beta_scale, self.grain);
+            let is_other = self.sums == Sums::Others && first + i > 0;
+            let (below, shift) = if is_other { (0, max) } else { self.after[first + i] };
             let above = if is_other { self.total - own } else { self.before };
             self.before += own;
             (logits[i], shifts[i]) = (y, shift);
             (to.above[i], to.below[i]) = (F::sum_to_f64(above), F::sum_to_f64(below));
         }
         self.seen += rest.len();
-        let (m, depths) = (max.to_f64(), Depths::new(scale));
-        to.beta = [self.sharpness.beta; N];
-        to.rank = each_lane!([0; N], |i| first + i + 1);
-        if wants.distances {
-            to.distance = each_lane!([0.0; N], |i| m - logits[i].to_f64());
-            to.shift_distance = each_lane!([0.0; N], |i| m - shifts[i].to_f64());
-            to.lead = each_lane!([0.0; N], |i| logits[i].to_f64() - shifts[i].to_f64());
-        }
-        if wants.terms {
-            to.own = each_lane!([0.0; N], |i| depths.term_in_lanes(logits[i], max).to_f64());
-            to.at_shift = each_lane!([0.0; N], |i| depths.term_in_lanes(shifts[i], max).to_f64());
-        }
-        rest.len()
+        to.beta = [beta; N];
+        to.complete((self.sums, scale), &[beta_scale; N], &[max; N], &logits, &shifts);
+        each_lane!([0; N], |i| first + i + 1)
     }
 }
 
@@ -185,33 +171,32 @@ mod tests {
     fn sort_and_check_at<S: Simd, F: Float>(s: S, row: &[F], beta: f64) {
         let scan = Scan::of(s, row, 0).unwrap();
         let sharpness = Sharpness::<F>::new(1.0 / beta, 1.0, Grain::of(row.len()));
-        let mut order = SortedRow::default();
-        order.sort(row);
-        for kind in [Sums::Split, Sums::Others] {
-            let (labels, mut by_rank) = order.masses(s, kind, &sharpness);
-            let (mut seen, mut group) = (0, MassLanes::<7>::EMPTY);
-            let all = std::iter::from_fn(|| {
-                let count = by_rank.next_lanes(Wants::ALL, &mut group);
-                (count > 0).then(|| (0..count).map(|i| group.get(i)).collect::<Vec<_>>())
-            });
-            for all in all.flatten() {
-                let label = labels[seen] as usize;
-                let place = place(s, row, label);
-                seen += 1;
-                assert_eq!(place.rank, seen);
-                let one = label_masses(s, kind, row, &scan, label, &place, &sharpness);
-                assert_eq!(format!("{one:?}"), format!("{all:?}"), "label {label}");
-                if kind == Sums::Split && (2..=FEW_BEFORE + 1).contains(&seen) {
-                    let mut before = [F::ZERO; FEW_BEFORE];
-                    let found = place_and_before(s, row, label, &scan, &mut before);
-                    assert_eq!((found.rank, found.next), (place.rank, place.next));
-                    let (max, y, shift) = (scan.max, place.logit, sharpness.shift_of(kind, &place, scan.max));
-                    let (above, below) = sums_after_few(s, row, &before, y, max, shift, sharpness.scale);
-                    let few = masses(max, y, seen, above, below, shift, &sharpness);
-                    assert_eq!(format!("{one:?}"), format!("{few:?}"), "label {label}");
+        let mut sorted = SortedRow::default();
+        sorted.sort(row);
+        for sums in [Sums::Split, Sums::Others] {
+            let (labels, mut by_rank) = sorted.masses(s, sums, &sharpness);
+            assert_eq!(labels.len(), row.iter().filter(|z| **z > F::NEG_INFINITY).count());
+            for (chunk, labels) in labels.chunks(7).enumerate() {
+                let mut lanes = Masses::<7>::EMPTY;
+                let ranks = by_rank.next_lanes(Scale::Ranked, &mut lanes);
+                for (i, &label) in labels.iter().enumerate() {
+                    let (label, rank) = (label as usize, 7 * chunk + i + 1);
+                    let place = place(s, row, label);
+                    assert_eq!((place.rank, ranks[i]), (rank, rank));
+                    let one = label_masses(s, sums, row, label, &place, scan.max, &sharpness).lane(0);
+                    assert_eq!(format!("{one:?}"), format!("{:?}", lanes.lane(i)), "label {label}");
+                    if sums == Sums::Split && (2..=FEW_BEFORE + 1).contains(&rank) {
+                        let mut before = [F::ZERO; FEW_BEFORE];
+                        let found = place_and_before(s, row, label, &scan, &mut before);
+                        assert_eq!((found.rank, found.next), (place.rank, place.next));
+                        let (max, y, shift) =
+                            (scan.max, place.logit, sharpness.shift_of(sums, &place, scan.max));
+                        let few = sums_after_few(s, row, &before, y, [max, shift], sharpness.scale);
+                        let few = masses(sums, max, y, few, shift, &sharpness).lane(0);
+                        assert_eq!(format!("{one:?}"), format!("{few:?}"), "label {label}");
+                    }
                 }
             }
-            assert_eq!(seen, row.iter().filter(|z| **z > F::NEG_INFINITY).count());
         }
     }
 

@@ -3,9 +3,10 @@
 //! A row is scanned once and its entropy taken once, whatever the number of candidates; candidates that differ in the score
 //! alone share their sums. Every score equals [`RowView::label_score`] to the bit.
 
-use super::candidates::{Candidates, SumsKey, is_of_top, sums_key, sums_of};
-use super::formula::{MassLanes, Wants, limit_score, score};
-use super::masses::{Census, SharpnessLanes, tile_masses};
+use super::candidates::{Candidates, SumsKey, sums_key};
+use super::formula::{Masses, Sums, score};
+use super::limits::Census;
+use super::masses::{SharpnessLanes, tile_masses};
 use super::place::TilePlaces;
 use super::row::RowView;
 use super::scoring::{Scale, Scoring};
@@ -17,7 +18,7 @@ use crate::run::{Planes, Scratch, list_bytes};
 use crate::simd::Simd;
 
 /// A tile as candidates see it: with the entropies and U of its rows.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(crate) struct TileView<'a, F> {
     pub(crate) tile: &'a Tile<'a, F>,
 }
@@ -57,15 +58,14 @@ impl<'a, F: Float> TileView<'a, F> {
 #[derive(Debug)]
 pub(crate) struct LabelScratch<F> {
     places: TilePlaces<F>,
-    masses: MassLanes<TILE>,
+    masses: Masses<TILE>,
     /// Filled for limits in temperature alone.
     censuses: [Census; TILE],
 }
 
 impl<F: Float> Default for LabelScratch<F> {
     fn default() -> Self {
-        let (masses, censuses) = (MassLanes::EMPTY, [Census::default(); TILE]);
-        Self { places: TilePlaces::default(), masses, censuses }
+        Self { places: TilePlaces::default(), masses: Masses::EMPTY, censuses: Default::default() }
     }
 }
 
@@ -88,7 +88,7 @@ impl<F: Float> LabelScratch<F> {
 #[inline(always)]
 pub(crate) fn label_scores_of_tile<S: Simd, F: Float>(
     s: S,
-    view: TileView<'_, F>,
+    view: &TileView<'_, F>,
     candidates: &Candidates<'_>,
     scale: Scale,
     scratch: &mut LabelScratch<F>,
@@ -105,23 +105,23 @@ pub(crate) fn label_scores_of_tile<S: Simd, F: Float>(
     let mut shared: Option<SumsKey> = None;
     for &c in candidates.order {
         let candidate = &candidates.list[c];
-        let Scoring { score: name, reweight, temperature } = *candidate;
+        let name = candidate.score;
         let scores = if candidate.is_limit() {
-            let weight = reweight.weights(&tile.scan.entropies);
+            let weight = candidate.reweight.weights(&tile.scan.entropies);
             let mut scores = [0.0; TILE];
             for i in 0..tile.count {
-                let limit = censuses[i].view(&tile.row_scan(i), places.logit[i], places.rank[i], weight[i]);
-                scores[i] = limit_score(name, &limit, tile.scan.u[i], temperature, scale);
+                let (scan, label) = (tile.row_scan(i), (places.logit[i], places.rank[i]));
+                scores[i] = censuses[i].score(candidate, scale, &scan, label, weight[i], tile.scan.u[i]);
             }
             scores
         } else {
             let key = sums_key(candidate);
             if shared != Some(key) {
                 let sharpness = view.sharpness(candidate);
-                let of_top = is_of_top(name).then(|| TilePlaces::of_top(tile.scan));
+                let sums = Sums::of(name);
+                let of_top = (sums == Sums::Top).then(|| TilePlaces::of_top(tile.scan));
                 let places = of_top.as_ref().unwrap_or(places);
-                let wanted = (sums_of(name), Wants::of(name, scale));
-                tile_masses(s, tile, wanted, places, &sharpness, masses);
+                tile_masses(s, tile, (sums, scale), places, &sharpness, masses);
                 shared = Some(key);
             }
             score(name, scale, tile.n_labels(), masses, &places.rank, &tile.scan.u)
@@ -139,7 +139,7 @@ mod tests {
     use super::*;
     use crate::kernels::MOST_SIDE_BY_SIDE;
     use crate::rows::{Matrix, Scan, TileBuffers, entropy};
-    use crate::score::masses::{Sums, label_masses};
+    use crate::score::masses::label_masses;
     use crate::score::place::{place, place_in};
     use crate::simd::for_each_level;
     use proptest::prelude::*;
@@ -152,12 +152,6 @@ mod tests {
         let rows = data.concat();
         let matrix = Matrix::new(&rows, data[0].len()).unwrap();
         TileBuffers::default().with_tile(&matrix, 0, data.len(), 0, work)
-    }
-
-    /// All that is in it, to the bit but for the sign of zero: logits that tie may be of either, and distances of zero
-    /// are taken for what they are, see `scaled` in `formula.rs`.
-    fn shown(value: &impl std::fmt::Debug) -> String {
-        format!("{value:?}").replace("-0.0,", "0.0,")
     }
 
     /// Everything the tile computes equals its one-row definition, to the bit.
@@ -185,29 +179,29 @@ mod tests {
         places.read(rows, &label);
         places.find(s, tile);
         let sharpness = SharpnessLanes::<F>::new(&[1.0 / beta; TILE], 1.0, tile.grain());
-        let masses = [Sums::Split, Sums::Others].map(|kind| {
-            let mut masses = MassLanes::EMPTY;
-            tile_masses(s, tile, (kind, Wants::ALL), &places, &sharpness, &mut masses);
-            (kind, masses)
+        let masses = [Sums::Split, Sums::Others, Sums::Top].map(|sums| {
+            let mut masses = Masses::EMPTY;
+            let of_top = TilePlaces::of_top(tile.scan);
+            let places = if sums == Sums::Top { &of_top } else { &places };
+            tile_masses(s, tile, (sums, Scale::Ranked), places, &sharpness, &mut masses);
+            (sums, masses)
         });
-        let mut of_top = MassLanes::EMPTY;
-        let top = TilePlaces::of_top(tile.scan);
-        tile_masses(s, tile, (Sums::Split, Wants::ALL), &top, &sharpness, &mut of_top);
         for i in 0..tile.count {
             let scan = Scan::of(s, rows[i], i).unwrap();
-            assert_eq!(shown(&scan), shown(&tile.row_scan(i)));
+            assert_eq!(format!("{scan:?}"), format!("{:?}", tile.row_scan(i)));
             assert_eq!(entropy(s, rows[i], &scan).to_bits(), entropies[i].to_bits());
-            let one = place(s, rows[i], label[i]);
+            let own = place(s, rows[i], label[i]);
             let quick = place_in(s, rows[i], label[i], &scan);
-            assert_eq!((one.rank, one.next), (quick.rank, quick.next));
-            assert_eq!((one.rank, one.next), (places.rank[i], places.next[i]));
+            assert_eq!((own.rank, own.next), (quick.rank, quick.next));
+            assert_eq!((own.rank, own.next), (places.rank[i], places.next[i]));
             let first = rows[i].iter().position(|&z| z == scan.max).unwrap();
             let at_first = place(s, rows[i], first);
-            let expected = label_masses(s, Sums::Split, rows[i], &scan, first, &at_first, &sharpness.get(i));
-            assert_eq!(shown(&expected), shown(&of_top.get(i)));
-            for (kind, masses) in &masses {
-                let expected = label_masses(s, *kind, rows[i], &scan, label[i], &one, &sharpness.get(i));
-                assert_eq!(shown(&expected), shown(&masses.get(i)));
+            for (sums, masses) in &masses {
+                let (label, place) = if *sums == Sums::Top { (first, &at_first) } else { (label[i], &own) };
+                let one = label_masses(s, *sums, rows[i], label, place, scan.max, &sharpness.get(i));
+                // But for the sign of zero: logits that tie may be of either, and `scaled` does not see it.
+                let shown = |lane: [f64; 8]| format!("{:?}", lane.map(|value| value + 0.0));
+                assert_eq!(shown(one.lane(0)), shown(masses.lane(i)));
             }
         }
     }

@@ -9,12 +9,12 @@ use crate::error::Error;
 use crate::kernels::{FEW_TERMS, Float};
 use crate::math::{Grain, ln, quanta};
 use crate::run::{list_bytes, reserve};
-use crate::score::{Masses, RowView, Scoring, Sharpness, masses};
+use crate::score::{Masses, RowView, Scoring, Sharpness, Sums, masses};
 use crate::simd::Simd;
 
 /// Masses by rank; see the module.
-#[derive(Debug)]
-pub(crate) struct RankedMasses<F> {
+#[derive(Debug, Default)]
+pub(crate) struct RankedMasses<F: Float> {
     pub(crate) sharpness: Sharpness<F>,
     /// `Z`, the total in units of the largest term.
     pub(crate) z: f64,
@@ -58,25 +58,6 @@ struct Edge<F> {
 pub(crate) struct Mass {
     pub(crate) own: f64,
     pub(crate) after: f64,
-}
-
-impl<F: Float> Default for RankedMasses<F> {
-    fn default() -> Self {
-        Self {
-            sharpness: Sharpness::new(1.0, 1.0, Grain::Fine),
-            z: 1.0,
-            log_z: None,
-            total: 0,
-            sum_of_all: None,
-            of_top: None,
-            edge: None,
-            seen: 0,
-            few: Vec::new(),
-            known: Vec::new(),
-            skipped: 0,
-            key: None,
-        }
-    }
 }
 
 impl<F: Float> RankedMasses<F> {
@@ -189,7 +170,7 @@ impl<F: Float> RankedMasses<F> {
             },
         };
         self.edge = Some(edge);
-        masses(max, y, i + 1, edge.above, edge.all - edge.counted, shift, &self.sharpness)
+        masses(Sums::Split, max, y, (edge.above, edge.all - edge.counted), shift, &self.sharpness)
     }
 
     /// The exact sum of the labels that were asked for or passed over.

@@ -20,7 +20,7 @@ use crate::kernels::{FEW_LABELS, Float, MassWanted};
 use crate::math::Grain;
 use crate::rows::Scan;
 use crate::run::Scratch;
-use crate::score::{RowView, Scale, Score, Scoring, Shared, masses_of_other};
+use crate::score::{RowView, Scale, Score, Scoring, Sums, masses_of_other};
 use crate::simd::{Simd, vectorize};
 
 /// What covers the roundings of masses that are added in float32 (see `kernels::labels`), and that of the bound itself,
@@ -309,21 +309,21 @@ impl<F: Float> RowCutter<F> {
     ) -> f64 {
         let Self { masses, labels } = self;
         vectorize!(s, {
-            let shared = match Shared::of(scoring.score) {
+            let shared = match Sums::of(scoring.score) {
                 _ if scoring.is_limit() => None,
-                Shared::Top => Some(masses.of_top(s, view)),
-                Shared::Others if i > 0 => {
+                Sums::Top => Some(masses.of_top(s, view)),
+                Sums::Others if i > 0 => {
                     let (all, grain) = (masses.sum_of_all(s, view), Grain::of(view.row.len()));
-                    Some(masses_of_other(all, logit, i + 1, view.scan.max, grain, &masses.sharpness))
+                    Some(masses_of_other(all, logit, view.scan.max, grain, &masses.sharpness))
                 }
-                Shared::Others => None,
-                Shared::Split => labels.next_logit(s, i).map(|next| {
+                Sums::Others => None,
+                Sums::Split => labels.next_logit(s, i).map(|next| {
                     let ranked = labels.ranked_from(s, 0).unwrap_or_default();
                     masses.split_at(s, view, ranked, i, next)
                 }),
             };
             match shared {
-                Some(shared) => view.score(scoring.score, Scale::Ranked, shared, i + 1),
+                Some(shared) => view.score(scoring.score, Scale::Ranked, &shared, i + 1),
                 None => view.label_score(s, label as usize, scoring, Scale::Ranked),
             }
         })
