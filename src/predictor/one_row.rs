@@ -88,13 +88,11 @@ impl<F: Float> Scratch<F> {
         reserve(&mut self.labels, k)?;
         self.row.clear();
         reserve(&mut self.row, if predictor.probabilities { k } else { 0 })?;
-        match predictor.partition() {
-            Some(partition) => self.cell_vote.reserve(&predictor.cells, partition),
-            None => {
-                let candidates = predictor.cells.iter().map(|cell| cell.candidates.len());
-                self.vote.reserve(candidates.max().unwrap_or(1), k)
-            }
+        if let Some(partition) = predictor.partition() {
+            return self.cell_vote.reserve(&predictor.cells, partition);
         }
+        let n_candidates = predictor.cells.iter().map(|cell| cell.candidates.len()).max();
+        self.vote.reserve(n_candidates.unwrap_or(1), k)
     }
 }
 
