@@ -222,9 +222,13 @@ impl<F: Float> CellVote<F> {
                     }
                 };
                 if cell.counts_all {
-                    scores.iter().for_each(|&score| count(score));
+                    for &score in scores {
+                        count(score);
+                    }
                 } else {
-                    members.iter().for_each(|&label| count(scores[label as usize]));
+                    for &label in members {
+                        count(scores[label as usize]);
+                    }
                 }
                 let end = self.between.len();
                 self.between[start..end].sort_unstable_by(f64::total_cmp);

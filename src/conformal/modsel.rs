@@ -158,7 +158,8 @@ impl<F: Float> Vote<F> {
         }
         let room = n_labels.min(ROOM / n.max(1));
         for part in &mut self.parts[..n] {
-            (part.rest.clear(), part.between.clear());
+            part.rest.clear();
+            part.between.clear();
             reserve(&mut part.rest, room)?;
             reserve(&mut part.between, room)?;
         }

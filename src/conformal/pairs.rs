@@ -204,7 +204,7 @@ impl<F: Float> TileWork<F> for Pairs<'_> {
                     match standing {
                         Standing::Within => within += 1,
                         Standing::Between(score) if *keep && kept.is_ok() => {
-                            kept = push(&mut counts.between, score)
+                            kept = push(&mut counts.between, score);
                         }
                         Standing::Between(_) => {}
                     }

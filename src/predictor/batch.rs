@@ -1,7 +1,7 @@
 //! How does a predictor predict many rows? The rows of each cell together.
 
-use super::condition::{Picked, PickedRandomness, merged};
 use super::one_row::{Options, Predictor};
+use super::picked::{Picked, PickedRandomness, merged};
 use crate::conformal::{
     Cell, cell_p_values, p_values, predict_cell_sets, predict_selected_sets, selected_p_values,
 };
@@ -42,27 +42,39 @@ impl Predictor {
         if let Some(partition) = self.contents.partition() {
             return predict_cell_sets(rows, &self.contents.cells, partition, allow_empty, randomness, plan);
         }
-        let Some(of_rows) = self.cells_by_row(options, rows.n_rows())? else {
-            return cell_sets(&self.contents.cells[0], rows, allow_empty, randomness, plan);
-        };
-        randomness.check(rows.n_rows())?;
         let mut parts = Vec::new();
-        for (cell, indices) in of_rows {
-            let random = PickedRandomness::of(randomness, &indices);
-            let picked = Picked { rows, indices };
-            let sets =
-                cell_sets(&self.contents.cells[cell], &picked, allow_empty, &random.view(randomness), plan)?;
+        let is_grouped = self.for_cells(rows, options, randomness, |cell, picked, randomness| {
+            let sets = cell_sets(cell, &picked, allow_empty, randomness, plan)?;
             parts.push((picked.indices, sets));
+            Ok(())
+        })?;
+        if is_grouped {
+            return merged(&parts, rows.n_rows());
         }
-        merged(&parts, rows.n_rows())
+        cell_sets(&self.contents.cells[0], rows, allow_empty, randomness, plan)
     }
 
-    /// The cells that rows are in, with the rows of each; `None` without groups.
-    fn cells_by_row(&self, options: &Options<'_>, n_rows: usize) -> Result<Option<Vec<CellRows>>, Error> {
-        let Some(cell_of) = self.cells_of(options, n_rows)? else { return Ok(None) };
+    /// Calls `each` with every cell that has rows by their groups, and with those rows. False without groups.
+    fn for_cells<F: Float, R: Rows<F>>(
+        &self,
+        rows: &R,
+        options: &Options<'_>,
+        randomness: &Randomness<'_>,
+        mut each: impl FnMut(&Cell, Picked<'_, R>, &Randomness<'_>) -> Result<(), Error>,
+    ) -> Result<bool, Error> {
+        let Some((condition, groups)) = self.groups_of(options, rows.n_rows())? else { return Ok(false) };
         let mut indices = vec![Vec::new(); self.contents.cells.len()];
-        (0..n_rows).for_each(|i| indices[cell_of(i) as usize].push(i));
-        Ok(Some(indices.into_iter().enumerate().filter(|(_, rows)| !rows.is_empty()).collect()))
+        for (i, &group) in groups.iter().enumerate() {
+            indices[condition.cell_of(group)?].push(i);
+        }
+        randomness.check(rows.n_rows())?;
+        for (cell, indices) in self.contents.cells.iter().zip(indices) {
+            if !indices.is_empty() {
+                let picked = PickedRandomness::of(randomness, &indices);
+                each(cell, Picked { rows, indices }, &picked.view(randomness))?;
+            }
+        }
+        Ok(true)
     }
 
     /// Conformal p-values of all labels, `out` as rows of K. `options.allow_empty` has no part in them.
@@ -99,26 +111,18 @@ impl Predictor {
             return cell_p_values(rows, &self.contents.cells, partition, false, randomness, plan, out);
         }
         let (n, k) = (rows.n_rows(), rows.n_labels());
-        let Some(of_rows) = self.cells_by_row(options, n)? else {
-            return p_values_in(&self.contents.cells[0], rows, randomness, plan, out);
-        };
-        randomness.check(n)?;
         check_length("out", out.len(), n * k)?;
-        for (cell, indices) in of_rows {
-            let random = PickedRandomness::of(randomness, &indices);
-            let picked = Picked { rows, indices };
+        let is_grouped = self.for_cells(rows, options, randomness, |cell, picked, randomness| {
             let mut found = zeroed(picked.indices.len(), k)?;
-            p_values_in(&self.contents.cells[cell], &picked, &random.view(randomness), plan, &mut found)?;
+            p_values_in(cell, &picked, randomness, plan, &mut found)?;
             for (&i, row) in picked.indices.iter().zip(found.chunks_exact(k)) {
                 out[i * k..][..k].copy_from_slice(row);
             }
-        }
-        Ok(())
+            Ok(())
+        })?;
+        if is_grouped { Ok(()) } else { p_values_in(&self.contents.cells[0], rows, randomness, plan, out) }
     }
 }
-
-/// A cell and the rows in it.
-type CellRows = (usize, Vec<usize>);
 
 fn cell_sets<F: Float, R: Rows<F>>(
     cell: &Cell,

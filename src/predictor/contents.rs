@@ -1,11 +1,9 @@
-//! What does a predictor hold?
+//! What does a predictor hold? All that its document has: what prediction needs, and what it was made by.
 
-use super::condition::{Condition, Parted};
-use super::recipe::Recipe;
 use crate::conformal::{Cell, Partition};
-use crate::score::Reweight;
+use crate::error::Error;
+use crate::score::{Reweight, Score, Scoring};
 
-/// All that a predictor holds, as its document has it.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Contents {
     pub(crate) alpha: f64,
@@ -25,6 +23,21 @@ pub(crate) struct Contents {
     pub(crate) condition: Option<Condition>,
 }
 
+impl Contents {
+    /// The cells of labels, if labels have cells of their own.
+    pub(crate) fn partition(&self) -> Option<&Partition> {
+        match &self.condition.as_ref()?.parted {
+            Parted::Labels(partition) => Some(partition),
+            Parted::Groups { .. } => None,
+        }
+    }
+
+    /// Whether rows need groups.
+    pub(crate) fn uses_groups(&self) -> bool {
+        self.condition.as_ref().is_some_and(|condition| condition.kind == Kind::Groups)
+    }
+}
+
 /// A guarantee over calibration draws: all but a share delta of them cover.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Pac {
@@ -42,17 +55,120 @@ pub(crate) struct Detail {
     pub(crate) reweights: Vec<Option<Reweight>>,
 }
 
-impl Contents {
-    /// The cells of labels, if labels have cells of their own.
-    pub(crate) fn partition(&self) -> Option<&Partition> {
-        match self.condition.as_ref().map(|condition| &condition.parted) {
-            Some(Parted::Labels(partition)) => Some(partition),
-            _ => None,
+/// What coverage is conditional on.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Condition {
+    pub(crate) kind: Kind,
+    /// The cell of all rows, for labels and groups with too few rows of their own.
+    pub(crate) pooled: Option<u32>,
+    pub(crate) parted: Parted,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Label,
+    Groups,
+    Cluster,
+    Rc3p,
+}
+
+impl Kind {
+    pub(crate) const NAMES: [(&'static str, Self); 4] =
+        [("label", Self::Label), ("groups", Self::Groups), ("cluster", Self::Cluster), ("rc3p", Self::Rc3p)];
+}
+
+/// The name of a value in a table of all of them.
+pub(crate) fn name_of<T: PartialEq>(table: &[(&'static str, T)], value: T) -> &'static str {
+    table.iter().find(|(_, known)| *known == value).map_or("", |(name, _)| name)
+}
+
+/// How rows find their cells.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Parted {
+    /// By the label that a row might have.
+    Labels(Partition),
+    /// By the row's group.
+    Groups { names: Vec<GroupName>, cell_of: Vec<u32> },
+}
+
+/// The group of a row, for predictors that were calibrated with groups.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum GroupKey<'a> {
+    /// An integer.
+    Number(i64),
+    /// A string.
+    Name(&'a str),
+}
+
+/// A group as a predictor keeps it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum GroupName {
+    Number(i64),
+    Name(String),
+}
+
+impl GroupName {
+    pub(crate) fn key(&self) -> GroupKey<'_> {
+        match self {
+            Self::Number(number) => GroupKey::Number(*number),
+            Self::Name(name) => GroupKey::Name(name),
         }
     }
+}
 
-    /// Whether rows need groups.
-    pub(crate) fn uses_groups(&self) -> bool {
-        self.condition.as_ref().is_some_and(Condition::has_groups)
+impl Condition {
+    /// The cell of rows in a group.
+    pub(crate) fn cell_of(&self, group: GroupKey<'_>) -> Result<usize, Error> {
+        let known = match &self.parted {
+            Parted::Groups { names, cell_of } => {
+                names.iter().position(|n| n.key() == group).map(|i| cell_of[i])
+            }
+            Parted::Labels(_) => None,
+        };
+        let cell = known.or(self.pooled).map(|cell| cell as usize);
+        cell.ok_or_else(|| Error::argument("groups", "one of the calibration", format!("{group:?}")))
+    }
+}
+
+/// What a predictor was made by. It is kept to be written again, and never run.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Recipe {
+    pub(crate) selection: Option<Selection>,
+    pub(crate) parts: Vec<Part>,
+}
+
+/// How one of several candidates was selected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Selection {
+    Modsel,
+    HeldOut,
+    Paper,
+    Released,
+}
+
+impl Selection {
+    pub(crate) const NAMES: [(&'static str, Self); 4] = [
+        ("modsel", Self::Modsel),
+        ("held-out", Self::HeldOut),
+        ("paper", Self::Paper),
+        ("released", Self::Released),
+    ];
+}
+
+/// Some of a recipe's candidates: every combination of what is listed.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Part {
+    pub(crate) scores: Vec<Score>,
+    pub(crate) reweights: Vec<Option<Reweight>>,
+    /// None for the fixed grid.
+    pub(crate) temperatures: Option<Vec<f64>>,
+    /// A preference for other parts.
+    pub(crate) handicap: f64,
+}
+
+impl Part {
+    pub(crate) fn holds(&self, scoring: &Scoring, reweight: Option<Reweight>) -> bool {
+        let is_listed = self.temperatures.as_ref().is_none_or(|list| list.contains(&scoring.temperature));
+        is_listed && self.scores.contains(&scoring.score) && self.reweights.contains(&reweight)
     }
 }

@@ -1,7 +1,6 @@
 //! How does a predictor predict one row, and what does it say of itself?
 
-use super::condition::{GroupKey, GroupName, Parted};
-use super::contents::Contents;
+use super::contents::{Condition, Contents, GroupKey, GroupName, Parted};
 use super::document;
 use super::json::Json;
 use crate::conformal::{Cell, CellVote, Partition, Survivor, Vote, predict_cell_row};
@@ -85,16 +84,14 @@ impl<F: Float> Scratch<F> {
     fn fit(&mut self, predictor: &Contents) -> Result<(), Error> {
         let k = predictor.n_labels;
         self.labels.clear();
-        reserve(&mut self.labels, k)?;
         self.row.clear();
+        reserve(&mut self.labels, k)?;
         reserve(&mut self.row, if predictor.probabilities { k } else { 0 })?;
-        match predictor.partition() {
-            Some(partition) => self.cell_vote.reserve(&predictor.cells, partition),
-            None => {
-                let candidates = predictor.cells.iter().map(|cell| cell.candidates.len());
-                self.vote.reserve(candidates.max().unwrap_or(1), k)
-            }
+        if let Some(partition) = predictor.partition() {
+            return self.cell_vote.reserve(&predictor.cells, partition);
         }
+        let n_candidates = predictor.cells.iter().map(|cell| cell.candidates.len()).max();
+        self.vote.reserve(n_candidates.unwrap_or(1), k)
     }
 }
 
@@ -235,7 +232,10 @@ impl Predictor {
         self.check_labels(row.len())?;
         let randomness = self.randomness(options)?;
         randomness.check(1)?;
-        let cell = self.cells_of(options, 1)?.map_or(0, |cell| cell(0)) as usize;
+        let cell = match self.groups_of(options, 1)? {
+            Some((condition, groups)) => condition.cell_of(groups[0])?,
+            None => 0,
+        };
         scratch.fit(&self.contents)?;
         let (contents, allow_empty) = (&self.contents, options.allow_empty);
         with_subnormals(
@@ -244,40 +244,40 @@ impl Predictor {
         Ok(&scratch.labels)
     }
 
-    /// The cell of each row, by its group; `None` without groups.
-    pub(crate) fn cells_of<'a>(
+    /// The groups of the rows, and the condition that gives their cells; `None` without groups.
+    pub(super) fn groups_of<'a>(
         &'a self,
         options: &Options<'a>,
         n_rows: usize,
-    ) -> Result<Option<impl Fn(usize) -> u32 + 'a>, Error> {
-        let (condition, groups) = match (&self.contents.condition, options.groups) {
-            (Some(condition), Some(groups)) if condition.has_groups() => (condition, groups),
-            _ if self.uses_groups() || options.groups.is_some() => {
-                let found = if self.uses_groups() { "none" } else { "some" };
-                return Err(Error::argument("groups", "given exactly when calibration had them", found));
-            }
-            _ => return Ok(None),
+    ) -> Result<Option<(&'a Condition, &'a [GroupKey<'a>])>, Error> {
+        if options.groups.is_some() != self.uses_groups() {
+            return Err(only_as_calibrated("groups", self.uses_groups()));
+        }
+        let (Some(condition), Some(groups)) = (&self.contents.condition, options.groups) else {
+            return Ok(None);
         };
         if groups.len() != n_rows {
             return Err(Error::Length { name: "groups", found: groups.len(), expected: n_rows });
         }
-        // Unknown groups are refused before anything is predicted.
-        groups.iter().try_for_each(|&group| condition.cell_of(group).map(|_| ()))?;
-        Ok(Some(move |i: usize| condition.cell_of(groups[i]).ok().flatten().unwrap_or(0)))
+        Ok(Some((condition, groups)))
     }
 
-    pub(crate) fn check_labels(&self, found: usize) -> Result<(), Error> {
+    pub(super) fn check_labels(&self, found: usize) -> Result<(), Error> {
         let expected = self.contents.n_labels;
         if found == expected { Ok(()) } else { Err(Error::Labels { found, expected }) }
     }
 
-    pub(crate) fn randomness<'a>(&self, options: &Options<'a>) -> Result<Randomness<'a>, Error> {
+    pub(super) fn randomness<'a>(&self, options: &Options<'a>) -> Result<Randomness<'a>, Error> {
         if options.row_ids.is_some() != self.contents.uses_row_ids {
-            let found = if self.contents.uses_row_ids { "none" } else { "some" };
-            return Err(Error::argument("row_ids", "given exactly when calibration had them", found));
+            return Err(only_as_calibrated("row_ids", self.contents.uses_row_ids));
         }
         Ok(Randomness { seed: self.contents.seed, uniforms: options.uniforms, row_ids: options.row_ids })
     }
+}
+
+/// The refusal of an option that calibration had and the call has not, or the other way round.
+fn only_as_calibrated(name: &'static str, is_missing: bool) -> Error {
+    Error::argument(name, "given exactly when calibration had them", if is_missing { "none" } else { "some" })
 }
 
 #[inline(always)]

@@ -1,16 +1,13 @@
-//! Cells in documents: candidates with thresholds, their scores, and which labels or groups have them.
+//! How are cells written (candidates with thresholds, and their scores), and what are they checked against?
 
-use super::recipes::{reweight, reweight_json, score, score_json, scoring};
-use super::values::{
-    Fields, borrowed, field, integer, integer_json, is_text, list, number, number_json, packed, refuse,
-    shown, text, unpacked,
-};
+use super::recipes::{reweight, score, scoring};
+use super::values::{Fields, Value, field, in_document, list, packed, refuse};
 use crate::conformal::{Cell, Partition, Survivor, Survivors, conformal_rank};
 use crate::error::Error;
-use crate::predictor::condition::{Condition, GroupKey, GroupName, Kind, Parted};
-use crate::predictor::contents::{Contents, Detail};
-use crate::predictor::json::Json;
-use crate::predictor::recipe::{Recipe, Selection};
+use crate::predictor::contents::{
+    Condition, Contents, Detail, GroupKey, GroupName, Kind, Parted, Recipe, Selection, name_of,
+};
+use crate::predictor::json::{Field, Json};
 use crate::score::Reweight;
 
 /// What the cells of a document are checked against.
@@ -24,7 +21,7 @@ pub(super) struct Facts<'a> {
 
 impl Facts<'_> {
     pub(super) fn check_rank(&self, rank: usize, n: usize) -> Result<(), Error> {
-        let asked = conformal_rank(n, self.alpha).map_err(|error| Error::Document(error.to_string()))?;
+        let asked = in_document(conformal_rank(n, self.alpha))?;
         // Which rank delta asks for is not computed again: readers would have to agree on a beta law.
         let is_right = if self.is_pac { rank <= n + 1 } else { rank == asked };
         if is_right {
@@ -35,178 +32,126 @@ impl Facts<'_> {
 }
 
 /// The fields that hold a cell.
-pub(super) fn cell_fields<'a>(cell: &'a Cell, detail: &Detail) -> Vec<(std::borrow::Cow<'a, str>, Json<'a>)> {
+pub(super) fn cell_fields<'a>(cell: &'a Cell, detail: &Detail) -> Vec<Field<'a>> {
     let is_bracketed = cell.candidates.len() > 1;
     let candidates = cell.candidates.iter().zip(&detail.reweights);
-    let candidates = candidates.map(|(c, reweight)| candidate_json(c, *reweight, is_bracketed)).collect();
-    let mut fields = vec![field("candidates", Json::List(candidates))];
+    let candidates = candidates.map(|(survivor, &reweight)| candidate_json(survivor, reweight, is_bracketed));
+    let mut fields = vec![field("candidates", list(candidates))];
     if !cell.scores.is_empty() {
-        let rows = cell.scores.iter().map(|row| Json::Text(packed(row).into())).collect();
-        fields.push(field("calibration_scores", Json::List(rows)));
+        fields.push(field("calibration_scores", list(cell.scores.iter().map(|row| packed(row)))));
     }
     fields
 }
 
-/// The cell that fields hold.
-pub(super) fn cell(
-    fields: &Fields<'_, '_>,
-    facts: &Facts<'_>,
-    n: usize,
-    rank: usize,
-) -> Result<(Cell, Detail), Error> {
-    facts.check_rank(rank, n)?;
-    let candidates = list(fields.get("candidates"), "candidates")?;
-    let candidates: Vec<Candidate> = candidates.iter().map(candidate).collect::<Result<_, _>>()?;
-    check_candidates(&candidates, facts, n, rank)?;
-    let scores = match fields.optional("calibration_scores") {
-        Some(table) => score_table(table, &candidates, n, rank)?,
-        None => Vec::new(),
-    };
-    let reweights = candidates.iter().map(|c| c.reweight).collect();
-    let candidates = Survivors::new(candidates.into_iter().map(|c| c.survivor).collect())
-        .map_err(|error| Error::Document(error.to_string()))?;
-    let cell = Cell { candidates, counts_all: false, scores };
-    Ok((cell, Detail { n_calibration: n, rank, reweights }))
+fn candidate_json(survivor: &Survivor, reweight: Option<Reweight>, is_bracketed: bool) -> Json<'static> {
+    let mut fields = vec![
+        field("score", survivor.scoring.score),
+        field("reweight", reweight),
+        field("temperature", survivor.scoring.temperature),
+        field("threshold", survivor.hi),
+    ];
+    if is_bracketed {
+        fields.push(field("lo", survivor.lo));
+        fields.push(field("pairs_at_lo", survivor.at_lo));
+        fields.push(field("between", packed(&survivor.between)));
+        fields.push(field("weight", survivor.weight));
+    }
+    Json::Object(fields)
 }
 
-/// What coverage is conditional on.
-pub(super) fn condition_json<'a>(predictor: &'a Contents, condition: &'a Condition) -> Json<'a> {
-    let integers = |list: &[u32]| Json::List(list.iter().map(|&i| integer_json(u64::from(i))).collect());
+/// What coverage is conditional on, with the cells.
+pub(super) fn condition_json<'a>(contents: &'a Contents, condition: &'a Condition) -> Json<'a> {
     let scarce = if condition.pooled.is_some() { "pooled" } else { "all" };
-    let mut fields = vec![field("kind", borrowed(condition.kind.name())), field("scarce", borrowed(scarce))];
-    let pooled = condition.pooled.map_or(Json::Null, |cell| integer_json(u64::from(cell)));
-    match &condition.parted {
-        Parted::Labels(partition) => {
-            fields.push(field("cell_of", integers(&partition.cell_of)));
-            fields.push(field("pooled", pooled));
-            if let Some(most) = &partition.most_ranks {
-                fields.push(field("most_ranks", integers(most)));
-            }
-        }
+    let mut fields = vec![field("kind", name_of(&Kind::NAMES, condition.kind)), field("scarce", scarce)];
+    let (cell_of, most_ranks) = match &condition.parted {
+        Parted::Labels(partition) => (&partition.cell_of, partition.most_ranks.as_ref()),
         Parted::Groups { names, cell_of } => {
             let names = names.iter().map(|name| match name.key() {
-                GroupKey::Number(number) => Json::Number(number.to_string().into()),
-                GroupKey::Name(name) => borrowed(name),
+                GroupKey::Number(number) => Json::from(number),
+                GroupKey::Name(name) => Json::from(name),
             });
-            fields.push(field("groups", Json::List(names.collect())));
-            fields.push(field("cell_of", integers(cell_of)));
-            fields.push(field("pooled", pooled));
+            fields.push(field("groups", list(names)));
+            (cell_of, None)
         }
+    };
+    fields.push(field("cell_of", list(cell_of.iter().copied())));
+    fields.push(field("pooled", condition.pooled));
+    if let Some(most_ranks) = most_ranks {
+        fields.push(field("most_ranks", list(most_ranks.iter().copied())));
     }
-    let cells = predictor.cells.iter().zip(&predictor.details).map(|(cell, detail)| {
-        let mut fields = vec![
-            field("n_calibration", integer_json(detail.n_calibration as u64)),
-            field("rank", integer_json(detail.rank as u64)),
-        ];
+    let cells = contents.cells.iter().zip(&contents.details).map(|(cell, detail)| {
+        let mut fields = vec![field("n_calibration", detail.n_calibration), field("rank", detail.rank)];
         fields.extend(cell_fields(cell, detail));
         Json::Object(fields)
     });
-    fields.push(field("cells", Json::List(cells.collect())));
+    fields.push(field("cells", list(cells)));
     Json::Object(fields)
 }
 
 /// A condition with its cells.
 pub(super) fn condition(
-    document: &Json<'_>,
+    value: Value<'_, '_>,
     facts: &Facts<'_>,
 ) -> Result<(Condition, Vec<Cell>, Vec<Detail>), Error> {
-    let found = match document {
-        Json::Object(fields) => fields.iter().find(|(name, _)| name == "kind").map(|(_, value)| value),
-        _ => None,
-    };
-    let kind = Kind::ALL.into_iter().find(|kind| found.is_some_and(|found| is_text(found, kind.name())));
-    let mut required = vec!["kind", "scarce", "cell_of", "pooled", "cells"];
-    required.extend(match kind {
-        Some(Kind::Groups) => Some("groups"),
-        Some(Kind::Rc3p) => Some("most_ranks"),
-        _ => None,
-    });
-    let fields = Fields::new(document, "condition", &required, &[])?;
-    let Some(kind) = kind else {
-        let found = shown(fields.get("kind"));
-        text(fields.get("kind"), "kind")?;
-        return refuse(format!("kind must be one that is known, got {found}"));
-    };
-    let scarce = text(fields.get("scarce"), "scarce")?;
-    if !["all", "pooled"].contains(&scarce) {
-        return refuse(format!("scarce must be one that is known, got {}", shown(fields.get("scarce"))));
-    }
+    let mut fields = value.fields("condition")?;
+    let kind = fields.get("kind")?.one_of(&Kind::NAMES)?;
+    let is_pooled = fields.get("scarce")?.one_of(&[("all", false), ("pooled", true)])?;
     let (mut cells, mut details) = (Vec::new(), Vec::new());
-    for document in list(fields.get("cells"), "cells")? {
-        let required = ["n_calibration", "rank", "candidates"];
-        let fields = Fields::new(document, "a cell", &required, &["calibration_scores"])?;
-        let most = i64::MAX as usize;
-        let n = bounded(fields.get("n_calibration"), "n_calibration", 0, most)?;
-        let (cell, detail) = cell(&fields, facts, n, bounded(fields.get("rank"), "rank", 1, most)?)?;
+    for value in fields.get("cells")?.list()? {
+        let mut fields = value.fields("a cell")?;
+        let n = fields.get("n_calibration")?.within(0..=i64::MAX as usize)?;
+        let rank = fields.get("rank")?.within(1..=i64::MAX as usize)?;
+        let (cell, detail) = cell(&mut fields, facts, n, rank)?;
+        fields.end()?;
         cells.push(cell);
         details.push(detail);
     }
     if cells.iter().any(|cell| cell.scores.is_empty() != cells[0].scores.is_empty()) {
         return refuse("calibration_scores must be in all cells or in none");
     }
-    let last = cells.len() - 1;
-    let pooled = match fields.get("pooled") {
+    let known = 0..=cells.len() - 1;
+    let pooled = fields.get("pooled")?;
+    let pooled_cell = match pooled.json {
         Json::Null => None,
-        found => Some(bounded(found, "pooled", 0, last)? as u32),
+        _ => Some(pooled.within(known.clone())? as u32),
     };
-    if pooled.is_some() != (scarce == "pooled") {
-        let found = shown(fields.get("pooled"));
-        return refuse(format!("pooled must be a cell exactly when scarce is 'pooled', got {found}"));
+    if pooled_cell.is_some() != is_pooled {
+        return pooled.refuse("a cell exactly when scarce is 'pooled'");
     }
-    if let Some(pooled) = pooled {
+    if let Some(pooled) = pooled_cell {
         cells[pooled as usize].counts_all = true;
     }
+    let integers = |value: Value<'_, '_>, n: usize, range: std::ops::RangeInclusive<usize>| {
+        let items = value.list_of(n, "integers")?;
+        items.map(|item| Ok(item.within(range.clone())? as u32)).collect::<Result<Vec<u32>, Error>>()
+    };
+    let k = facts.n_labels;
     let parted = if kind == Kind::Groups {
-        let names = groups(fields.get("groups"))?;
-        let cell_of = integers(fields.get("cell_of"), "cell_of", names.len(), 0, last)?;
+        let names = groups(fields.get("groups")?)?;
+        let cell_of = integers(fields.get("cell_of")?, names.len(), known)?;
         Parted::Groups { names, cell_of }
     } else {
-        let k = facts.n_labels;
-        let cell_of = integers(fields.get("cell_of"), "cell_of", k, 0, last)?;
+        let cell_of = integers(fields.get("cell_of")?, k, known)?;
         let most_ranks = match kind {
-            Kind::Rc3p => Some(integers(fields.get("most_ranks"), "most_ranks", k, 1, k)?),
+            Kind::Rc3p => Some(integers(fields.get("most_ranks")?, k, 1..=k)?),
             _ => None,
         };
-        let partition = Partition::new(&cells, cell_of, most_ranks);
-        Parted::Labels(partition.map_err(|error| Error::Document(error.to_string()))?)
+        Parted::Labels(in_document(Partition::new(&cells, cell_of, most_ranks))?)
     };
-    Ok((Condition { kind, pooled, parted }, cells, details))
+    fields.end()?;
+    Ok((Condition { kind, pooled: pooled_cell, parted }, cells, details))
 }
 
-fn bounded(document: &Json<'_>, name: &str, least: usize, most: usize) -> Result<usize, Error> {
-    let value = integer(document, name)?;
-    match usize::try_from(value) {
-        Ok(value) if (least..=most).contains(&value) => Ok(value),
-        _ => refuse(format!("{name} must be at least {least} and at most {most}, got {value}")),
-    }
-}
-
-fn integers(
-    document: &Json<'_>,
-    name: &str,
-    length: usize,
-    least: usize,
-    most: usize,
-) -> Result<Vec<u32>, Error> {
-    let found = list(document, name)?;
-    if found.len() != length {
-        return refuse(format!("{name} must hold {length} integers, got {}", found.len()));
-    }
-    found.iter().map(|value| bounded(value, name, least, most).map(|value| value as u32)).collect()
-}
-
-fn groups(document: &Json<'_>) -> Result<Vec<GroupName>, Error> {
+fn groups(value: Value<'_, '_>) -> Result<Vec<GroupName>, Error> {
     let mut names = Vec::new();
-    for found in list(document, "groups")? {
-        let name = match found {
+    for item in value.list()? {
+        names.push(match item.json {
             Json::Text(name) => GroupName::Name(name.clone().into_owned()),
-            Json::Number(number) if !number.contains(['.', 'e', 'E']) => match number.parse() {
-                Ok(number) => GroupName::Number(number),
-                Err(_) => return refuse(format!("groups must be integers of 64 bits, got {}", shown(found))),
-            },
+            Json::Number(number) if !number.contains(['.', 'e', 'E']) => {
+                GroupName::Number(number.parse().or_else(|_| item.refuse("integers of 64 bits"))?)
+            }
             _ => return refuse("groups must be all integers or all strings"),
-        };
-        names.push(name);
+        });
     }
     let is_number = |name: &GroupName| matches!(name, GroupName::Number(_));
     if names.iter().any(|name| is_number(name) != is_number(&names[0])) {
@@ -220,20 +165,23 @@ fn groups(document: &Json<'_>) -> Result<Vec<GroupName>, Error> {
     Ok(names)
 }
 
-fn candidate_json(survivor: &Survivor, reweight: Option<Reweight>, is_bracketed: bool) -> Json<'static> {
-    let mut fields = vec![
-        field("score", score_json(survivor.scoring.score)),
-        field("reweight", reweight_json(reweight)),
-        field("temperature", number_json(survivor.scoring.temperature)),
-        field("threshold", number_json(survivor.hi)),
-    ];
-    if is_bracketed {
-        fields.push(field("lo", number_json(survivor.lo)));
-        fields.push(field("pairs_at_lo", integer_json(survivor.at_lo)));
-        fields.push(field("between", Json::Text(packed(&survivor.between).into())));
-        fields.push(field("weight", integer_json(u64::from(survivor.weight))));
-    }
-    Json::Object(fields)
+/// The cell that fields hold, of so many rows.
+pub(super) fn cell(
+    fields: &mut Fields<'_, '_>,
+    facts: &Facts<'_>,
+    n: usize,
+    rank: usize,
+) -> Result<(Cell, Detail), Error> {
+    facts.check_rank(rank, n)?;
+    let candidates = fields.get("candidates")?.list()?.map(candidate).collect::<Result<Vec<_>, _>>()?;
+    check_candidates(&candidates, facts, n, rank)?;
+    let scores = match fields.optional("calibration_scores") {
+        Some(table) => score_table(table, &candidates, n, rank)?,
+        None => Vec::new(),
+    };
+    let (survivors, reweights) = candidates.into_iter().map(|c| (c.survivor, c.reweight)).unzip();
+    let cell = Cell { candidates: in_document(Survivors::new(survivors))?, counts_all: false, scores };
+    Ok((cell, Detail { n_calibration: n, rank, reweights }))
 }
 
 struct Candidate {
@@ -242,32 +190,25 @@ struct Candidate {
     is_bracketed: bool,
 }
 
-fn candidate(document: &Json<'_>) -> Result<Candidate, Error> {
-    let bracket = ["lo", "pairs_at_lo", "between", "weight"];
-    let is_bracketed =
-        matches!(document, Json::Object(fields) if fields.iter().any(|(name, _)| name == "lo"));
-    let mut required = vec!["score", "reweight", "temperature", "threshold"];
-    required.extend(bracket.iter().take(if is_bracketed { 4 } else { 0 }));
-    let fields = Fields::new(document, "a candidate", &required, &[])?;
-    let reweight = reweight(fields.get("reweight"))?;
-    let temperature = number(fields.get("temperature"), "temperature")?;
-    let scoring = scoring(score(fields.get("score"))?, reweight, temperature)?;
-    let hi = number(fields.get("threshold"), "threshold")?;
+fn candidate(value: Value<'_, '_>) -> Result<Candidate, Error> {
+    let mut fields = value.fields("a candidate")?;
+    let reweight = reweight(fields.get("reweight")?)?;
+    let temperature = fields.get("temperature")?.number()?;
+    let scoring = scoring(score(fields.get("score")?)?, reweight, temperature)?;
+    let hi = fields.get("threshold")?.number()?;
+    let lo = fields.optional("lo");
     let mut survivor = Survivor { scoring, lo: hi, hi, at_lo: 0, between: Vec::new(), weight: 1 };
-    if is_bracketed {
-        survivor.lo = number(fields.get("lo"), "lo")?;
-        survivor.at_lo = integer(fields.get("pairs_at_lo"), "pairs_at_lo")?;
-        survivor.between = unpacked(fields.get("between"), "between")?;
-        let weight = integer(fields.get("weight"), "weight")?;
-        survivor.weight = match u32::try_from(weight) {
-            Ok(weight) if weight > 0 => weight,
-            _ => return refuse(format!("weight must be between 1 and 4294967295, got {weight}")),
-        };
+    if let Some(lo) = lo {
+        survivor.lo = lo.number()?;
+        survivor.at_lo = fields.get("pairs_at_lo")?.integer()?;
+        survivor.between = fields.get("between")?.numbers()?;
+        survivor.weight = fields.get("weight")?.word(1)?;
         if survivor.check().is_err() {
             return refuse(format!("the scores between {} and {hi} are not sorted", survivor.lo));
         }
     }
-    Ok(Candidate { survivor, reweight, is_bracketed })
+    fields.end()?;
+    Ok(Candidate { survivor, reweight, is_bracketed: lo.is_some() })
 }
 
 fn check_candidates(candidates: &[Candidate], facts: &Facts<'_>, n: usize, rank: usize) -> Result<(), Error> {
@@ -275,7 +216,7 @@ fn check_candidates(candidates: &[Candidate], facts: &Facts<'_>, n: usize, rank:
     let is_one = candidates.len() == 1;
     let is_selected = recipe.selection == Some(Selection::Modsel);
     if !(is_one || is_selected) || candidates.iter().any(|c| c.is_bracketed == is_one) {
-        let selection = recipe.selection.map_or("None", Selection::name);
+        let selection = recipe.selection.map_or("None", |selection| name_of(&Selection::NAMES, selection));
         return refuse(format!("{} candidates do not belong to selection={selection}", candidates.len()));
     }
     for Candidate { survivor, reweight, .. } in candidates {
@@ -296,14 +237,12 @@ fn check_candidates(candidates: &[Candidate], facts: &Facts<'_>, n: usize, rank:
 }
 
 fn score_table(
-    document: &Json<'_>,
+    value: Value<'_, '_>,
     candidates: &[Candidate],
     n: usize,
     rank: usize,
 ) -> Result<Vec<Vec<f64>>, Error> {
-    let rows = list(document, "calibration_scores")?;
-    let rows = rows.iter().map(|row| unpacked(row, "calibration_scores"));
-    let rows = rows.collect::<Result<Vec<Vec<f64>>, _>>()?;
+    let rows = value.list()?.map(Value::numbers).collect::<Result<Vec<_>, _>>()?;
     if rows.len() != candidates.len() || rows.iter().any(|row| row.len() != n) {
         let m = candidates.len();
         return refuse(format!("calibration_scores must hold {n} numbers for each of {m} candidates"));

@@ -1,106 +1,74 @@
-//! Recipes and scorings in documents.
+//! How are recipes and scorings written, and what is refused in them?
 
-use super::values::{
-    Fields, borrowed, field, integer, integer_json, is_text, list, number, number_json, refuse, shown, text,
-};
+use super::values::{Fields, Value, field, in_document, list, refuse};
 use crate::error::Error;
-use crate::predictor::json::{Json, clipped};
-use crate::predictor::recipe::{Part, Recipe, Selection};
+use crate::predictor::contents::{Part, Recipe, Selection, name_of};
+use crate::predictor::json::Json;
 use crate::score::{Reweight, Score, Scoring};
 
-/// Candidates that a recipe may have; it is made from three lists, whose product a small file can blow up.
+/// Candidates that a recipe may have: it holds three lists, and a small file could blow up their product.
 const MOST_CANDIDATES: usize = 1 << 14;
-/// Weights stay within 32 bits for every n and alpha.
+/// With these, weights stay within 32 bits for every n and alpha.
 const LARGEST_HANDICAP: f64 = 100.0;
 
-pub(super) fn score_json(score: Score) -> Json<'static> {
-    let mut fields = vec![field("name", borrowed(score_name(score)))];
-    match score {
-        Score::Raps { penalty, k_reg } => {
-            fields.push(field("penalty", number_json(penalty)));
-            fields.push(field("k_reg", integer_json(u64::from(k_reg))));
-        }
-        Score::Saps { weight } | Score::Mixed { weight } => fields.push(field("weight", number_json(weight))),
-        Score::Thr | Score::Aps | Score::Rank => {}
-    }
-    Json::Object(fields)
-}
-
-fn score_name(score: Score) -> &'static str {
-    match score {
-        Score::Thr => "thr",
-        Score::Aps => "aps",
-        Score::Raps { .. } => "raps",
-        Score::Saps { .. } => "saps",
-        Score::Rank => "rank",
-        Score::Mixed { .. } => "mixed",
+impl From<Score> for Json<'_> {
+    fn from(score: Score) -> Self {
+        let (name, parameters) = match score {
+            Score::Thr => ("thr", vec![]),
+            Score::Aps => ("aps", vec![]),
+            Score::Raps { penalty, k_reg } => {
+                ("raps", vec![field("penalty", penalty), field("k_reg", k_reg)])
+            }
+            Score::Saps { weight } => ("saps", vec![field("weight", weight)]),
+            Score::Rank => ("rank", vec![]),
+            Score::Mixed { weight } => ("mixed", vec![field("weight", weight)]),
+        };
+        Self::Object([vec![field("name", name)], parameters].concat())
     }
 }
 
-pub(super) fn reweight_json(reweight: Option<Reweight>) -> Json<'static> {
-    reweight.map_or(Json::Null, |reweight| {
+impl From<Reweight> for Json<'_> {
+    fn from(reweight: Reweight) -> Self {
         let (gamma, power) = reweight.parameters();
-        Json::Object(vec![field("gamma", number_json(gamma)), field("power", number_json(power))])
-    })
+        Self::Object(vec![field("gamma", gamma), field("power", power)])
+    }
 }
 
-pub(super) fn recipe_json(recipe: &Recipe) -> Json<'static> {
-    let part_json = |part: &Part| {
-        let temperature = match &part.temperatures {
-            None => borrowed("auto"),
-            Some(list) => Json::List(list.iter().map(|&t| number_json(t)).collect()),
-        };
-        Json::Object(vec![
-            field("score", Json::List(part.scores.iter().map(|&s| score_json(s)).collect())),
-            field("reweight", Json::List(part.reweights.iter().map(|&r| reweight_json(r)).collect())),
-            field("temperature", temperature),
-            field("handicap", number_json(part.handicap)),
+impl From<&Part> for Json<'_> {
+    fn from(part: &Part) -> Self {
+        let temperatures = part.temperatures.as_ref();
+        Self::Object(vec![
+            field("score", list(part.scores.iter().copied())),
+            field("reweight", list(part.reweights.iter().copied())),
+            field("temperature", temperatures.map_or("auto".into(), |all| list(all.iter().copied()))),
+            field("handicap", part.handicap),
         ])
-    };
-    let selection = recipe.selection.map_or(Json::Null, |selection| borrowed(selection.name()));
-    let parts = recipe.parts.iter().map(part_json).collect();
-    Json::Object(vec![field("selection", selection), field("parts", Json::List(parts))])
+    }
 }
 
-pub(super) fn recipe(document: &Json<'_>) -> Result<Recipe, Error> {
-    let fields = Fields::new(document, "recipe", &["selection", "parts"], &[])?;
-    let selection = match fields.get("selection") {
+impl From<&Recipe> for Json<'_> {
+    fn from(recipe: &Recipe) -> Self {
+        let selection = recipe.selection.map(|selection| name_of(&Selection::NAMES, selection));
+        Self::Object(vec![field("selection", selection), field("parts", list(&recipe.parts))])
+    }
+}
+
+pub(super) fn recipe(value: Value<'_, '_>) -> Result<Recipe, Error> {
+    let mut fields = value.fields("recipe")?;
+    let selection = fields.get("selection")?;
+    let selection = match selection.json {
         Json::Null => None,
-        found => match Selection::ALL.into_iter().find(|selection| is_text(found, selection.name())) {
-            None => return refuse(format!("selection must be one that is known, got {}", shown(found))),
-            known => known,
-        },
+        _ => Some(selection.one_of(&Selection::NAMES)?),
     };
-    let mut n_candidates = 0_usize;
-    let mut parts = Vec::new();
-    for document in list(fields.get("parts"), "parts")? {
-        let required = ["score", "reweight", "temperature", "handicap"];
-        let fields = Fields::new(document, "a part of the recipe", &required, &[])?;
-        let handicap = number(fields.get("handicap"), "handicap")?;
-        if !(0.0..=LARGEST_HANDICAP).contains(&handicap) {
-            return refuse(format!("handicap must be between 0 and {LARGEST_HANDICAP}, got {handicap}"));
-        }
-        let scores = list(fields.get("score"), "score")?;
-        let reweights = list(fields.get("reweight"), "reweight")?;
-        let temperatures = match fields.get("temperature") {
-            found if is_text(found, "auto") => None,
-            found => Some(list(found, "temperature")?),
-        };
-        let most = scores.len().saturating_mul(reweights.len());
-        let most = most.saturating_mul(temperatures.map_or(1, <[_]>::len));
-        n_candidates = n_candidates.saturating_add(most);
+    let (mut parts, mut n_candidates) = (Vec::new(), 0_usize);
+    for value in fields.get("parts")?.list()? {
+        let part = part(value.fields("a part of the recipe")?)?;
+        let n_temperatures = part.temperatures.as_ref().map_or(1, Vec::len);
+        let n = part.scores.len().saturating_mul(part.reweights.len()).saturating_mul(n_temperatures);
+        n_candidates = n_candidates.saturating_add(n);
         if n_candidates > MOST_CANDIDATES {
             return refuse(format!("the recipe has more than {MOST_CANDIDATES} candidates"));
         }
-        let part = Part {
-            scores: scores.iter().map(score).collect::<Result<_, _>>()?,
-            reweights: reweights.iter().map(reweight).collect::<Result<_, _>>()?,
-            temperatures: match temperatures {
-                None => None,
-                Some(list) => Some(list.iter().map(|t| number(t, "temperature")).collect::<Result<_, _>>()?),
-            },
-            handicap,
-        };
         for &score in &part.scores {
             for &reweight in &part.reweights {
                 for &temperature in part.temperatures.as_deref().unwrap_or(&[1.0]) {
@@ -110,6 +78,7 @@ pub(super) fn recipe(document: &Json<'_>) -> Result<Recipe, Error> {
         }
         parts.push(part);
     }
+    fields.end()?;
     let is_auto = parts.iter().any(|part| part.temperatures.is_none());
     if selection.is_none() && (n_candidates > 1 || is_auto) {
         return refuse("selection must say how to choose among several candidates, got None");
@@ -117,47 +86,57 @@ pub(super) fn recipe(document: &Json<'_>) -> Result<Recipe, Error> {
     Ok(Recipe { selection, parts })
 }
 
-pub(super) fn scoring(score: Score, reweight: Option<Reweight>, temperature: f64) -> Result<Scoring, Error> {
-    let scoring = Scoring::new(score, reweight.unwrap_or(Reweight::NONE), temperature);
-    scoring.map_err(|error| Error::Document(error.to_string()))
+fn part(mut fields: Fields<'_, '_>) -> Result<Part, Error> {
+    let handicap = fields.get("handicap")?.number()?;
+    if !(0.0..=LARGEST_HANDICAP).contains(&handicap) {
+        return refuse(format!("handicap must be between 0 and {LARGEST_HANDICAP}, got {handicap}"));
+    }
+    let temperature = fields.get("temperature")?;
+    let part = Part {
+        scores: fields.get("score")?.list()?.map(score).collect::<Result<_, _>>()?,
+        reweights: fields.get("reweight")?.list()?.map(reweight).collect::<Result<_, _>>()?,
+        temperatures: match temperature {
+            auto if auto.is_text("auto") => None,
+            listed => Some(listed.list()?.map(Value::number).collect::<Result<_, _>>()?),
+        },
+        handicap,
+    };
+    fields.end()?;
+    Ok(part)
 }
 
-pub(super) fn score(document: &Json<'_>) -> Result<Score, Error> {
-    let name = match document {
-        Json::Object(fields) => fields.iter().find(|(name, _)| name == "name").map(|(_, value)| value),
-        _ => None,
-    };
-    let name = text(name.unwrap_or(&Json::Null), "score")?;
-    let parameters: &[&str] = match name {
-        "thr" | "aps" | "rank" => &["name"],
-        "raps" => &["name", "penalty", "k_reg"],
-        "saps" | "mixed" => &["name", "weight"],
-        _ => return refuse(format!("score must be one that is known, got {:?}", clipped(name))),
-    };
-    let fields = Fields::new(document, "score", parameters, &[])?;
-    let score = match name {
+pub(super) fn scoring(score: Score, reweight: Option<Reweight>, temperature: f64) -> Result<Scoring, Error> {
+    in_document(Scoring::new(score, reweight.unwrap_or(Reweight::NONE), temperature))
+}
+
+pub(super) fn score(value: Value<'_, '_>) -> Result<Score, Error> {
+    // Errors call the name a score; what is no object has none.
+    let name = Value { name: "score", json: value.json.get("name").unwrap_or(&Json::Null) };
+    let text = name.text()?;
+    let mut fields = value.fields("score")?;
+    fields.get("name")?;
+    let score = match text {
         "thr" => Score::Thr,
         "aps" => Score::Aps,
         "rank" => Score::Rank,
         "raps" => {
-            let k_reg = integer(fields.get("k_reg"), "k_reg")?;
-            let Ok(k_reg) = u32::try_from(k_reg) else {
-                return refuse(format!("k_reg must be between 0 and 4294967295, got {k_reg}"));
-            };
-            Score::Raps { penalty: number(fields.get("penalty"), "penalty")?, k_reg }
+            Score::Raps { penalty: fields.get("penalty")?.number()?, k_reg: fields.get("k_reg")?.word(0)? }
         }
-        "saps" => Score::Saps { weight: number(fields.get("weight"), "weight")? },
-        _ => Score::Mixed { weight: number(fields.get("weight"), "weight")? },
+        "saps" => Score::Saps { weight: fields.get("weight")?.number()? },
+        "mixed" => Score::Mixed { weight: fields.get("weight")?.number()? },
+        _ => return name.refuse("one that is known"),
     };
+    fields.end()?;
     scoring(score, None, 1.0)?;
     Ok(score)
 }
 
-pub(super) fn reweight(document: &Json<'_>) -> Result<Option<Reweight>, Error> {
-    if *document == Json::Null {
+pub(super) fn reweight(value: Value<'_, '_>) -> Result<Option<Reweight>, Error> {
+    if *value.json == Json::Null {
         return Ok(None);
     }
-    let fields = Fields::new(document, "reweight", &["gamma", "power"], &[])?;
-    let (gamma, power) = (number(fields.get("gamma"), "gamma")?, number(fields.get("power"), "power")?);
-    Reweight::new(gamma, power).map(Some).map_err(|error| Error::Document(error.to_string()))
+    let mut fields = value.fields("reweight")?;
+    let reweight = Reweight::new(fields.get("gamma")?.number()?, fields.get("power")?.number()?);
+    fields.end()?;
+    in_document(reweight).map(Some)
 }

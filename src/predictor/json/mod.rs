@@ -1,8 +1,8 @@
 //! What is the text of a document? Strict JSON in and out, and the hash of its canonical form.
 //!
-//! The canonical form leaves out the document's own `sha256` and the readable `value` beside each
-//! number's bits; keys are sorted, there are no spaces and only the escapes that JSON requires. No decimal
-//! fraction is left in it, so that no two languages can write it differently.
+//! The canonical form leaves out the document's own `sha256` and the readable `value` beside each number's bits. Its keys
+//! are sorted, it has no spaces, and it escapes only what JSON requires. No decimal fraction is left in it, so no two
+//! languages can write it differently.
 
 mod parse;
 
@@ -10,6 +10,9 @@ use std::borrow::Cow;
 use std::fmt::{self, Write};
 
 use sha2::{Digest, Sha256};
+
+/// A name and its value.
+pub(crate) type Field<'a> = (Cow<'a, str>, Json<'a>);
 
 /// A JSON value.
 #[derive(Clone, Debug, PartialEq)]
@@ -20,95 +23,109 @@ pub(crate) enum Json<'a> {
     Number(Cow<'a, str>),
     Text(Cow<'a, str>),
     List(Vec<Self>),
-    Object(Vec<(Cow<'a, str>, Self)>),
+    Object(Vec<Field<'a>>),
 }
 
-impl Json<'_> {
-    /// The text as people read it, two spaces a level, as `json.dumps(indent=2)` writes it in Python.
+#[derive(Clone, Copy, PartialEq)]
+enum Form {
+    /// For people: two spaces a level, as `json.dumps(indent=2)` writes it in Python.
+    Pretty,
+    /// For the hash.
+    Canonical,
+}
+
+impl<'a> Json<'a> {
+    /// The value of a field, if this is an object that has it.
+    pub(crate) fn get(&self, name: &str) -> Option<&Self> {
+        let Self::Object(fields) = self else { return None };
+        fields.iter().find(|(known, _)| known == name).map(|(_, value)| value)
+    }
+
+    /// The text as people read it.
     pub(crate) fn pretty(&self) -> String {
         let mut out = String::new();
-        self.write_pretty(&mut out, 0);
+        // Writing to a string cannot fail.
+        let _ = self.write(&mut out, Form::Pretty, 0);
         out.push('\n');
         out
-    }
-
-    fn write_pretty(&self, out: &mut String, depth: usize) {
-        let line = |out: &mut String, i: usize, depth: usize| {
-            out.push_str(if i > 0 { ",\n" } else { "\n" });
-            out.extend(std::iter::repeat_n("  ", depth));
-        };
-        match self {
-            Self::List(items) if !items.is_empty() => {
-                out.push('[');
-                for (i, item) in items.iter().enumerate() {
-                    line(out, i, depth + 1);
-                    item.write_pretty(out, depth + 1);
-                }
-                line(out, 0, depth);
-                out.push(']');
-            }
-            Self::Object(fields) if !fields.is_empty() => {
-                out.push('{');
-                for (i, (name, value)) in fields.iter().enumerate() {
-                    line(out, i, depth + 1);
-                    // Writing to a string cannot fail.
-                    let _ = write_text(out, name);
-                    out.push_str(": ");
-                    value.write_pretty(out, depth + 1);
-                }
-                line(out, 0, depth);
-                out.push('}');
-            }
-            _ => {
-                let _ = self.write_canonical(out, false);
-            }
-        }
-    }
-
-    fn write_canonical(&self, out: &mut impl Write, is_document: bool) -> fmt::Result {
-        match self {
-            Self::Null => out.write_str("null"),
-            Self::Flag(flag) => write!(out, "{flag}"),
-            Self::Number(number) => out.write_str(number),
-            Self::Text(text) => write_text(out, text),
-            Self::List(items) => {
-                out.write_char('[')?;
-                for (i, item) in items.iter().enumerate() {
-                    if i > 0 {
-                        out.write_char(',')?;
-                    }
-                    item.write_canonical(out, false)?;
-                }
-                out.write_char(']')
-            }
-            Self::Object(fields) => {
-                let kept = |name: &str| name != "value" && !(is_document && name == "sha256");
-                let mut sorted: Vec<_> = fields.iter().filter(|(name, _)| kept(name)).collect();
-                sorted.sort_by(|a, b| a.0.cmp(&b.0));
-                out.write_char('{')?;
-                for (i, (name, value)) in sorted.into_iter().enumerate() {
-                    if i > 0 {
-                        out.write_char(',')?;
-                    }
-                    write_text(out, name)?;
-                    out.write_char(':')?;
-                    value.write_canonical(out, false)?;
-                }
-                out.write_char('}')
-            }
-        }
     }
 
     /// SHA-256 of the canonical form, in hexadecimal.
     pub(crate) fn digest(&self) -> String {
         let mut hashing = Hashing(Sha256::new());
         // Feeding a hash cannot fail.
-        let _ = self.write_canonical(&mut hashing, true);
+        let _ = self.write(&mut hashing, Form::Canonical, 0);
         hashing.0.finalize().iter().fold(String::with_capacity(64), |mut text, byte| {
             let _ = write!(text, "{byte:02x}");
             text
         })
     }
+
+    /// The object with its hash as the last field.
+    pub(crate) fn sealed(self) -> Self {
+        let digest = self.digest();
+        match self {
+            Self::Object(mut fields) => {
+                fields.retain(|(name, _)| name != "sha256");
+                fields.push(("sha256".into(), Self::Text(digest.into())));
+                Self::Object(fields)
+            }
+            other => other,
+        }
+    }
+
+    fn write(&self, out: &mut dyn Write, form: Form, depth: usize) -> fmt::Result {
+        match self {
+            Self::Null => out.write_str("null"),
+            Self::Flag(flag) => write!(out, "{flag}"),
+            Self::Number(number) => out.write_str(number),
+            Self::Text(text) => write_text(out, text),
+            Self::List(items) => {
+                bracketed(out, ['[', ']'], items, form, depth, |out, item| item.write(out, form, depth + 1))
+            }
+            Self::Object(fields) => {
+                let mut fields: Vec<&Field<'a>> = fields.iter().collect();
+                if form == Form::Canonical {
+                    fields.retain(|(name, _)| name != "value" && (depth > 0 || name != "sha256"));
+                    fields.sort_by(|a, b| a.0.cmp(&b.0));
+                }
+                bracketed(out, ['{', '}'], fields, form, depth, |out, (name, value)| {
+                    write_text(out, name)?;
+                    out.write_str(if form == Form::Pretty { ": " } else { ":" })?;
+                    value.write(out, form, depth + 1)
+                })
+            }
+        }
+    }
+}
+
+/// Writes items between brackets, with commas; in the pretty form each on a line of its own.
+fn bracketed<T>(
+    out: &mut dyn Write,
+    [open, close]: [char; 2],
+    items: impl IntoIterator<Item = T>,
+    form: Form,
+    depth: usize,
+    each: impl Fn(&mut dyn Write, T) -> fmt::Result,
+) -> fmt::Result {
+    let new_line = |out: &mut dyn Write, depth: usize| match form {
+        Form::Pretty => write!(out, "\n{:1$}", "", 2 * depth),
+        Form::Canonical => Ok(()),
+    };
+    out.write_char(open)?;
+    let mut is_empty = true;
+    for item in items {
+        if !is_empty {
+            out.write_char(',')?;
+        }
+        is_empty = false;
+        new_line(out, depth + 1)?;
+        each(out, item)?;
+    }
+    if !is_empty {
+        new_line(out, depth)?;
+    }
+    out.write_char(close)
 }
 
 struct Hashing(Sha256);
@@ -121,7 +138,7 @@ impl Write for Hashing {
 }
 
 /// A string with the escapes that JSON requires and no others.
-fn write_text(out: &mut impl Write, text: &str) -> fmt::Result {
+fn write_text(out: &mut dyn Write, text: &str) -> fmt::Result {
     out.write_char('"')?;
     let mut rest = text;
     while let Some(i) = rest.find(|c: char| c < ' ' || c == '"' || c == '\\') {
@@ -169,7 +186,7 @@ mod tests {
         ] {
             let value = Json::parse(text).unwrap();
             let mut out = String::new();
-            value.write_canonical(&mut out, true).unwrap();
+            value.write(&mut out, Form::Canonical, 0).unwrap();
             assert_eq!(out, canonical);
             assert_eq!(Json::parse(&value.pretty()).unwrap(), value);
         }

@@ -1,92 +1,11 @@
-//! What is coverage conditional on? Labels in cells, or rows in groups.
+//! How are some rows of a matrix predicted by themselves? They are picked with their randomness, and their sets are merged.
 
-use crate::conformal::Partition;
 use crate::error::Error;
 use crate::kernels::{Float, TILE};
 use crate::math::{Randomness, Uniforms};
 use crate::rows::{RowBuffer, Rows, lend};
 use crate::run::{reserve, zeroed};
 use crate::sets::Sets;
-
-/// The kinds of conditions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    Label,
-    Groups,
-    Cluster,
-    Rc3p,
-}
-
-impl Kind {
-    pub(crate) const ALL: [Self; 4] = [Self::Label, Self::Groups, Self::Cluster, Self::Rc3p];
-
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Label => "label",
-            Self::Groups => "groups",
-            Self::Cluster => "cluster",
-            Self::Rc3p => "rc3p",
-        }
-    }
-}
-
-/// The group of a row, for predictors that were calibrated with groups.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum GroupKey<'a> {
-    /// An integer.
-    Number(i64),
-    /// A string.
-    Name(&'a str),
-}
-
-/// A group as a predictor keeps it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum GroupName {
-    Number(i64),
-    Name(String),
-}
-
-impl GroupName {
-    pub(crate) fn key(&self) -> GroupKey<'_> {
-        match self {
-            Self::Number(number) => GroupKey::Number(*number),
-            Self::Name(name) => GroupKey::Name(name),
-        }
-    }
-}
-
-/// How rows find their cells.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Parted {
-    /// By the label that a row might have.
-    Labels(Partition),
-    /// By the row's group.
-    Groups { names: Vec<GroupName>, cell_of: Vec<u32> },
-}
-
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Condition {
-    pub(crate) kind: Kind,
-    /// The cell of all rows, which labels and groups with too few rows get.
-    pub(crate) pooled: Option<u32>,
-    pub(crate) parted: Parted,
-}
-
-impl Condition {
-    /// The cells of rows that are in groups; `None` when labels have the cells.
-    pub(crate) fn cell_of(&self, group: GroupKey<'_>) -> Result<Option<u32>, Error> {
-        let Parted::Groups { names, cell_of } = &self.parted else { return Ok(None) };
-        let known = names.iter().position(|name| name.key() == group).map(|i| cell_of[i]);
-        match known.or(self.pooled) {
-            Some(cell) => Ok(Some(cell)),
-            None => Err(Error::argument("groups", "one of the calibration", format!("{group:?}"))),
-        }
-    }
-
-    pub(crate) fn has_groups(&self) -> bool {
-        matches!(self.parted, Parted::Groups { .. })
-    }
-}
 
 /// Some rows of a matrix, in any order.
 #[derive(Debug)]
@@ -127,7 +46,7 @@ impl<F: Float, R: Rows<F>> Rows<F> for Picked<'_, R> {
     }
 }
 
-/// The randomisation of some rows, owned.
+/// What the randomness of these rows is made of.
 #[derive(Debug)]
 pub(crate) struct PickedRandomness {
     u: Option<Vec<f64>>,
@@ -152,7 +71,7 @@ impl PickedRandomness {
     }
 }
 
-/// Sets of all rows from those of the picked ones.
+/// The sets of all rows, in order, from those of the picked ones.
 pub(crate) fn merged(parts: &[(Vec<usize>, Sets)], n_rows: usize) -> Result<Sets, Error> {
     let mut place = vec![(0, 0); n_rows];
     for (part, (indices, _)) in parts.iter().enumerate() {
