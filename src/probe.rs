@@ -1,13 +1,13 @@
 //! What do benchmarks and fuzzing need of the inside? No part of the interface.
 
 use crate::error::Error;
-use crate::kernels::Float;
+use crate::kernels::{self, Float};
 use crate::math::{Grain, term};
 use crate::predictor::Json;
 use crate::rows::{Rows, Tile};
 use crate::run::{Plan, Planes, Reads, TileWork, fill_tiles};
 use crate::score::check_length;
-use crate::simd::{Simd, dispatch};
+use crate::simd::{NoLines, Simd, dispatch};
 
 /// Largest logit of each row, written to `out`: a pass that only reads, which benchmarks measure the others by. Values are
 /// not checked: NaN is passed over or not.
@@ -47,7 +47,7 @@ impl<F: Float> TileWork<F> for Maxima {
 /// The exact sum of `2^(scale (z - shift))` over the row, in quanta.
 #[must_use]
 pub fn exact_sum(row: &[f32], shift: f32, scale: f32) -> i128 {
-    dispatch!(s => f32::sum(s, row, shift, scale, Grain::of(row.len())))
+    dispatch!(s => kernels::sum(s, row, shift, scale, Grain::of(row.len()), NoLines))
 }
 
 /// [`exact_sum`] added up in float64 as it comes: what exactness costs is measured against it.

@@ -29,7 +29,7 @@ import tightset as ts
 from tightset import _core
 
 GOLDEN = Path(__file__).with_name("freeze.json")
-LEVELS = ("scalar", "avx2", "avx512")
+LEVELS = ("sse2", "avx2", "avx512")
 # What two processes do, about as much each.
 SHARES = (("float32", "float16", "bfloat16", "calibrate"), ("float64", "int32", "numbers"))
 LAYOUTS = ("C", "Fortran", "strided", "big-endian", "rows", "rows of Fortran")
@@ -729,7 +729,7 @@ def ways_of(level, dtype, n, k):
     become float32 or float64 while they are read.
     """
     is_own, is_large = dtype in ("float32", "float64"), n * k > 2**14
-    if level == "scalar":
+    if level == "sse2":
         return 1 if is_own and not is_large else 0 if is_large and not is_own else 0.5
     if level == "avx2":
         return 1 if is_large else 2
@@ -829,7 +829,7 @@ def of_calibrations(_section, level) -> Iterator[Found]:
     n, k, n_calibration = 300, 6, 240
     for turn, (name, given) in enumerate(RECIPES.items()):
         settings = {"alpha": 0.2, "seed": 5, **given}
-        for i in range(1 if level == "scalar" else 3):
+        for i in range(1 if level == "sse2" else 3):
             dtype = ("float32", "float64")[turn % 2]
             logits, labels = float_rows(31, n, k, is_calibration=True)
             ways = in_layouts(as_dtype(logits, dtype), dtype)
@@ -903,7 +903,7 @@ def test_bits_are_those_that_are_pinned(level):
     pinned = json.loads(GOLDEN.read_text())
     wrong = list(differences(found, pinned, level))
     assert not wrong, f"{len(wrong)} results differ:\n" + "\n".join(wrong[:50])
-    if level != "scalar":
+    if level != "sse2":
         listed = {(s, call, shape) for s in pinned for call in pinned[s] for shape in pinned[s][call]}
         made = {(s, one.call, one.shape) for s in found for one in found[s]}
         assert listed <= made, f"pinned, but not made: {sorted(listed - made)[:50]}"

@@ -299,7 +299,7 @@ pub fn predict_selected_sets<F: Float, R: Rows<F>>(
     with_scratch(false, |tile_cuts: &mut Vec<Option<TileCut>>| {
         tile_cuts.clear();
         let bounds = (0..survivors.len()).map(|m| survivors.bounds(m));
-        tile_cuts.extend(bounds.map(|bounds| TileCut::for_rows::<F>(bounds, n, k, is_only)));
+        tile_cuts.extend(bounds.map(|bounds| TileCut::for_rows(bounds, n, k, is_only)));
         let work = SelectedSets { survivors, tile_cuts, allow_empty, randomness };
         Sets::of_blocks(n, Size::new(n, k, 2 * survivors.len()), plan, |range, sets| {
             for_tiles(rows, range, &work, sets)

@@ -63,7 +63,7 @@ pub fn count_pairs<F: Float, R: Rows<F>>(
         .flat_map(|&c| (c * levels..(c + 1) * levels).map(move |slot| (c, slot)))
         .map(|(c, slot)| {
             let bounds = Bounds::new(&candidates[c], brackets[slot].lo, brackets[slot].hi);
-            let tile_cut = TileCut::for_rows::<F>(&bounds, rows.n_rows(), rows.n_labels(), is_only);
+            let tile_cut = TileCut::for_rows(&bounds, rows.n_rows(), rows.n_labels(), is_only);
             SlotCut { slot, bounds, tile_cut }
         })
         .collect();

@@ -343,11 +343,8 @@ fn part<const EQUAL: bool, S: Simd, F: Float>(
     for i in (0..count).step_by(WIDTH) {
         let z = V::<F, S>::load(s, at(&to.logits, start + i));
         let label = labels(s, at(&to.labels, start + i));
-        let (high, low) = if EQUAL {
-            (z.at_least(pivot), pivot.greater(z))
-        } else {
-            (z.greater(pivot), pivot.at_least(z))
-        };
+        let (high, low) =
+            if EQUAL { (z.at_least(pivot), pivot.greater(z)) } else { (z.greater(pivot), pivot.at_least(z)) };
         *at_mut(&mut to.logits, start + higher) = z.compress(high).to_array();
         *at_mut(&mut to.labels, start + higher) = V::<F, S>::compress_labels(high, label).to_array();
         *at_mut(&mut to.terms, lower) = z.compress(low).to_array();

@@ -245,13 +245,7 @@ pub(crate) fn few_terms<S: Simd, F: Float>(s: S, row: &[F], shift: F, scale: F, 
 
 /// How many of the logits, from the first on, have terms that add up to at most `limit` fine quanta, and their sum.
 #[inline(always)]
-pub(crate) fn leading<S: Simd, F: Float>(
-    s: S,
-    logits: &[F],
-    max: F,
-    scale: F,
-    limit: i128,
-) -> (usize, i128) {
+pub(crate) fn leading<S: Simd, F: Float>(s: S, logits: &[F], max: F, scale: F, limit: i128) -> (usize, i128) {
     vectorize!(s, {
         let terms = Terms::new(s, max, scale, F::DEEPEST);
         let (row, mut count, mut seen) = (Row::of(logits), 0, 0);

@@ -12,7 +12,7 @@ use super::scan::LaneScan;
 use super::terms::Terms;
 use super::{Column, Each, Float, TILE, V, half, half_mut};
 use crate::math::{Grain, WIDTH, each_lane};
-use crate::simd::{Lanes, LINE, RowLines, Simd, vectorize};
+use crate::simd::{LINE, Lanes, RowLines, Simd, vectorize};
 
 /// What [`Scanned`](super::Scanned) holds, of each row of a tile, and where they are wanted its sums behind entropy.
 #[derive(Debug)]
@@ -166,8 +166,8 @@ fn entropy_sums<S: Simd, F: Float>(
     found: &mut TileScan<F>,
 ) {
     let zero = V::<F, S>::splat(s, F::ZERO);
-    let terms =
-        Terms::<F, S>::new(s, F::ZERO, F::LOG2_E, F::DEEPEST).relative_to(V::<F, S>::load(s, half(&found.second, h)) + zero);
+    let terms = Terms::<F, S>::new(s, F::ZERO, F::LOG2_E, F::DEEPEST)
+        .relative_to(V::<F, S>::load(s, half(&found.second, h)) + zero);
     let (mut e_sums, mut d_sums, mut line) = (zero.widen(), zero.widen(), 0);
     for_each_run!(columns, RUN, |run| {
         let (mut e_run, mut d_run) = (zero, zero);
@@ -310,7 +310,8 @@ fn split_by<const TIES: bool, S: Simd, F: Float>(
     vectorize!(s, {
         let zero = V::<F, S>::splat(s, F::ZERO);
         for h in 0..TILE / WIDTH {
-            let (y, max) = (V::<F, S>::load(s, half(labels.logit, h)), V::<F, S>::load(s, half(max, h)) + zero);
+            let (y, max) =
+                (V::<F, S>::load(s, half(labels.logit, h)), V::<F, S>::load(s, half(max, h)) + zero);
             let own = if TIES { as_numbers::<S, F>(s, labels.label, h) } else { zero };
             let terms = Terms::<F, S>::of_tile(s, tile.shift, tile.scale, Grain::Coarse.deepest(), h);
             let (mut uppers, mut all) = (F::Coarse::<S>::new(s), F::Coarse::<S>::new(s));

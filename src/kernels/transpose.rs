@@ -62,7 +62,10 @@ pub(crate) fn write_rows<S: Simd, F: Float>(
 ) {
     vectorize!(s, {
         let Square { n_columns, n_rows, .. } = *square;
-        assert!(first + n_columns <= stride && n_rows * stride <= rows.len(), "a row for each of the square's");
+        assert!(
+            first + n_columns <= stride && n_rows * stride <= rows.len(),
+            "a row for each of the square's"
+        );
         let steps = n_columns.div_ceil(WIDTH);
         for step in 0..steps {
             lines.fetch_in_step(step, steps);

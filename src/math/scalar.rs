@@ -81,6 +81,8 @@ pub trait Scalar:
     fn power_of_two(exponent: i32) -> Self;
     /// What a term in `[0, 1]` adds to an exact sum, in units of [`Self::QUANTUM`].
     fn quanta(term: Self, grain: Grain) -> i128;
+    /// Quanta in a coarse one, as a power of two.
+    const COARSE_BITS: u32;
     /// The unit of exact sums.
     const QUANTUM: f64;
     /// An exact sum as a float: a fixed function of the integer, within one unit in the last place.

@@ -15,6 +15,7 @@ impl Scalar for f32 {
     const LARGEST_EXPONENT: i32 = 125;
     const INTEGRAL_FROM: Self = 8_388_608.0;
     const DEEPEST_COARSE: Self = 31.0;
+    const COARSE_BITS: u32 = COARSE_BITS;
     const QUANTUM: f64 = QUANTUM_HIGH;
 
     #[inline(always)]

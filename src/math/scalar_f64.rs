@@ -17,6 +17,7 @@ impl Scalar for f64 {
     const LARGEST_EXPONENT: i32 = 1021;
     const INTEGRAL_FROM: Self = 4_503_599_627_370_496.0;
     const DEEPEST_COARSE: Self = 58.0;
+    const COARSE_BITS: u32 = WIDE_COARSE_BITS;
     const QUANTUM: f64 = QUANTUM_HIGH / (1_u64 << LOW_BITS) as f64;
 
     #[inline(always)]

@@ -21,7 +21,7 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 
 use crate::error::Error;
-use crate::kernels::{Column, Float, MOST_SIDE_BY_SIDE, Square, TILE};
+use crate::kernels::{self, Column, Float, MOST_SIDE_BY_SIDE, Square, TILE};
 use crate::math::each_lane;
 use crate::rows::{
     MOST_LABELS, RowBuffer, Rows, held_stride, lend, lend_apart, log_probabilities, rows_of_tile,
@@ -287,7 +287,7 @@ impl Table {
                 let square = unsafe {
                     Square::new(column(left, 0, count).as_ptr().cast(), self.column_stride, width, count)
                 };
-                F::write_rows(s, &square, left, stride, lines, target);
+                kernels::write_rows(s, &square, left, stride, lines, target);
                 continue;
             }
             for (part, target) in (0..count).step_by(TILE).zip(target.chunks_mut(TILE * stride)) {
@@ -305,7 +305,7 @@ impl Table {
                 }
                 let lines = ahead.step(done, steps, 0);
                 done += 1;
-                F::write_rows(s, &Square::of(&converted[..width], held), left, stride, lines, target);
+                kernels::write_rows(s, &Square::of(&converted[..width], held), left, stride, lines, target);
             }
         }
     }

@@ -5,7 +5,7 @@
 //! smallest float64 (see [`crate::math`]). Cost: one pass of comparisons, one of exponentials.
 
 use crate::error::Error;
-use crate::kernels::{Float, Scanned, squares};
+use crate::kernels::{self, Float, Scanned};
 use crate::math::{EntropySums, entropies, exp, one_minus_exp_neg};
 use crate::simd::{Lines, NoLines, Simd};
 
@@ -30,7 +30,7 @@ impl<F: Float> Scan<F> {
     /// [`Self::of`]; `lines` are asked for meanwhile.
     #[inline(always)]
     pub(super) fn asking<S: Simd>(s: S, row: &[F], index: usize, lines: impl Lines) -> Result<Self, Error> {
-        let Scanned { max, second, bits, is_poisoned } = F::scan(s, row, lines);
+        let Scanned { max, second, bits, is_poisoned } = kernels::scan(s, row, lines);
         if is_poisoned {
             check_row(row, index)?;
         }
@@ -55,7 +55,7 @@ impl<F: Float> Scan<F> {
     /// The sums behind entropy.
     #[inline(always)]
     fn entropy_sums<S: Simd>(&self, s: S, row: &[F]) -> EntropySums<1> {
-        let (exponentials, weighted) = F::entropy_sums(s, row, self.second, NoLines);
+        let (exponentials, weighted) = kernels::entropy_sums(s, row, self.second, NoLines);
         EntropySums::new(&[exponentials], &[weighted], &[self.gap()])
     }
 
@@ -104,7 +104,7 @@ pub(crate) fn gini<S: Simd, F: Float>(s: S, row: &[F], scan: &Scan<F>) -> f64 {
     let e = exp(-scan.gap());
     let others = e * exponentials;
     let total = 1.0 + others;
-    let squares = squares(s, row, scan.second) - if scan.gap() == 0.0 { 1.0 } else { 0.0 };
+    let squares = kernels::squares(s, row, scan.second) - if scan.gap() == 0.0 { 1.0 } else { 0.0 };
     others / (total * total) + (others - e * e * squares / total) / total
 }
 

@@ -12,7 +12,7 @@
 use super::scan::{Scan, check_row};
 use super::{RowBuffer, Rows};
 use crate::error::Error;
-use crate::kernels::{Column, Float, MOST_SIDE_BY_SIDE, TILE, TileScan};
+use crate::kernels::{self, Column, Float, MOST_SIDE_BY_SIDE, TILE, TileScan};
 use crate::math::{EntropySums, Grain, Randomness, each_lane, entropies};
 use crate::simd::{Ahead, ColumnsAhead, RowLines, Simd};
 
@@ -126,7 +126,7 @@ impl<F: Float> Tile<'_, F> {
         let bytes = TILE * size_of_val(self.rows[0]);
         let address = |bytes| self.ahead.after(bytes).unwrap_or(self.rows[0].as_ptr().cast());
         let lines = RowLines { next: address(0), later: address(bytes) };
-        if F::read_tile(s, self.rows, self.columns, with_entropy, lines, self.scan) {
+        if kernels::read_tile(s, self.rows, self.columns, with_entropy, lines, self.scan) {
             for i in 0..self.count {
                 check_row(self.rows[i], i)?;
                 if self.scan.max[i] == F::NEG_INFINITY {
@@ -160,9 +160,9 @@ impl<F: Float> Tile<'_, F> {
             if with_entropy && i > 0 {
                 let (row, shift) = (self.rows[i - 1], self.scan.second[i - 1]);
                 let sums = if let Ahead::Columns(columns) = self.ahead {
-                    F::entropy_sums(s, row, shift, columns.step(i - 1, steps, spacing))
+                    kernels::entropy_sums(s, row, shift, columns.step(i - 1, steps, spacing))
                 } else {
-                    F::entropy_sums(s, row, shift, self.lines_of(i))
+                    kernels::entropy_sums(s, row, shift, self.lines_of(i))
                 };
                 (self.scan.exponentials[i - 1], self.scan.weighted[i - 1]) = sums;
             }

@@ -12,7 +12,7 @@
 
 use super::scoring::{Scale, Score, Scoring};
 use crate::kernels::{Float, in_halves};
-use crate::math::{Chunks, WIDTH, is_before};
+use crate::math::WIDTH;
 use crate::rows::Scan;
 
 /// What the limits need of a row.
@@ -30,8 +30,9 @@ impl Census {
     /// Counts the labels, and takes the mean if it is asked for: one limit alone needs it.
     #[inline(always)]
     pub(crate) fn of<F: Float>(row: &[F], scan: &Scan<F>, with_mean: bool) -> Self {
-        let n_top = if scan.second < scan.max { 1 } else { count::<true, F>(row, scan.max) };
-        let n_possible = count::<false, F>(row, F::NEG_INFINITY);
+        let count = |is_one: &dyn Fn(F) -> bool| row.iter().filter(|&&z| is_one(z)).count();
+        let n_top = if scan.second < scan.max { 1 } else { count(&|z| z >= scan.max) };
+        let n_possible = count(&|z| z > F::NEG_INFINITY);
         let half_depth = if with_mean { half_depth(row, scan.max, n_possible) } else { 0.0 };
         Self { n_top, n_possible, half_depth }
     }
@@ -73,22 +74,6 @@ fn per_weight(a: f64, weight: f64) -> f64 {
     if a == 0.0 { 0.0 } else { a / weight }
 }
 
-/// Labels with logits of at least `y` (`EQUAL`), or above it.
-#[inline(always)]
-fn count<const EQUAL: bool, F: Float>(row: &[F], y: F) -> usize {
-    let (chunks, rest) = row.as_chunks::<WIDTH>();
-    let mut counts = [0_u32; WIDTH];
-    for chunk in chunks {
-        for lane in 0..WIDTH {
-            counts[lane] += u32::from(is_before::<EQUAL, F>(chunk[lane], y));
-        }
-    }
-    for (lane, &z) in rest.iter().enumerate() {
-        counts[lane] += u32::from(is_before::<EQUAL, F>(z, y));
-    }
-    counts.iter().map(|&lane| lane as usize).sum()
-}
-
 /// Half of what the mean of the possible logits is below the largest: relative to that, so that large logits of one sign
 /// cost no precision; in halves and divided before they are added, so that no difference of finite logits overflows.
 /// Label `i` is added in lane `i % 16`.
@@ -96,12 +81,10 @@ fn count<const EQUAL: bool, F: Float>(row: &[F], y: F) -> usize {
 fn half_depth<F: Float>(row: &[F], max: F, n_possible: usize) -> f64 {
     let share = 1.0 / n_possible as f64;
     let mut sums = [0.0; WIDTH];
-    let chunks = Chunks::of(row);
-    for i in 0..chunks.count {
-        let chunk = chunks.get(i);
-        for lane in 0..WIDTH {
-            let part = half_distance(max, chunk[lane]) * share;
-            sums[lane] += if chunk[lane] > F::NEG_INFINITY { part } else { 0.0 };
+    for chunk in row.chunks(WIDTH) {
+        for (sum, &z) in sums.iter_mut().zip(chunk) {
+            let part = half_distance(max, z) * share;
+            *sum += if z > F::NEG_INFINITY { part } else { 0.0 };
         }
     }
     in_halves(sums)

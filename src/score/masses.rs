@@ -11,10 +11,10 @@
 use super::formula::{Masses, Sums};
 use super::place::{Place, TilePlaces};
 use super::scoring::Scale;
-use crate::kernels::{FEW_BEFORE, Float, TILE, TileTerms, lanes_of, minus};
-use crate::math::{Grain, WordSums, each_lane, quanta};
+use crate::kernels::{self, FEW_BEFORE, Float, TILE, TileTerms, lanes_of};
+use crate::math::{Grain, each_lane, quanta};
 use crate::rows::Tile;
-use crate::simd::Simd;
+use crate::simd::{NoLines, Simd};
 
 /// beta in the forms that the sums need.
 #[derive(Clone, Copy, Debug, Default)]
@@ -150,8 +150,9 @@ fn split_sums<S: Simd, F: Float>(
     scale: F,
 ) -> (i128, i128) {
     let grain = Grain::of(row.len());
-    let (above_left, below_left) = F::split::<S, true>(s, &row[..label], y, shifts, scale, grain);
-    let (above_right, below_right) = F::split::<S, false>(s, &row[label + 1..], y, shifts, scale, grain);
+    let (above_left, below_left) = kernels::split::<true, S, F>(s, &row[..label], y, shifts, scale, grain);
+    let (above_right, below_right) =
+        kernels::split::<false, S, F>(s, &row[label + 1..], y, shifts, scale, grain);
     (above_left + above_right, below_left + below_right)
 }
 
@@ -167,7 +168,7 @@ pub(crate) fn sums_after_few<S: Simd, F: Float>(
     shifts: [F; 2],
     scale: F,
 ) -> (i128, i128) {
-    let [above, counted] = F::sums_of_few(s, before, shifts, scale, Grain::of(row.len())).map(F::collect);
+    let [above, counted] = kernels::sums_of_few(s, before, shifts, scale, Grain::of(row.len()));
     (above, sum_but_one(s, row, y, shifts[1], scale) - counted)
 }
 
@@ -178,7 +179,7 @@ pub(crate) fn sum_but_one<S: Simd, F: Float>(s: S, row: &[F], y: F, shift: F, sc
     let grain = Grain::of(row.len());
     // What lies above the shift was not counted: most top labels do, and need no term.
     let own = if y > shift { 0 } else { quanta(y, shift, scale, grain) };
-    F::sum(s, row, shift, scale, grain) - own
+    kernels::sum(s, row, shift, scale, grain, NoLines) - own
 }
 
 /// The masses of a label from its exact sums before and after it.
@@ -237,49 +238,51 @@ fn tile_sums<S: Simd, F: Float>(
     Masses { above, below, .. }: &mut Masses<TILE>,
 ) {
     let (max, logit, TileTerms { shift, scale }) = (&tile.scan.max, &places.logit, terms);
-    let mut words = WordSums::<TILE>::EMPTY;
-    let is_few = |i: usize| places.rank[i] <= FEW_BEFORE + 1;
+    let (grain, is_few) = (tile.grain(), |i: usize| places.rank[i] <= FEW_BEFORE + 1);
+    let split =
+        |i: usize| split_sums(s, tile.rows[i], places.label[i], logit[i], [max[i], shift[i]], scale[i]);
+    let of_few = |i: usize| kernels::sums_of_few(s, &places.before[i], [max[i], shift[i]], scale[i], grain);
     if let Some(columns) = tile.columns() {
         if sums == Sums::Split && !places.by_row {
-            F::split_columns(s, columns, &places.labels(), places.has_ties, max, terms, [above, below]);
+            kernels::split_columns(s, columns, &places.labels(), places.has_ties, max, terms, [above, below]);
             return;
         }
-        F::sum_columns(s, columns, logit, terms, &mut words);
-    } else {
-        let mut wanted = 0;
-        for i in 0..tile.count {
-            wanted |= u32::from(sums != Sums::Split || is_few(i)) << i;
+        let mut others = [0; TILE];
+        kernels::sum_columns(s, columns, logit, terms, &mut others, below);
+        *above = [0.0; TILE];
+        // Where labels are split, those before the label are taken out again.
+        for i in lanes_of(if sums == Sums::Split { places.others } else { 0 }) {
+            let (before, after) = if is_few(i) {
+                let [before, counted] = of_few(i);
+                (before, (i128::from(others[i]) << F::COARSE_BITS) - counted)
+            } else {
+                split(i)
+            };
+            (above[i], below[i]) = (F::sum_to_f64(before), F::sum_to_f64(after));
         }
-        if !F::sum_rows(s, tile.rows, wanted, logit, terms, tile.columns_ahead(), &mut words) {
-            // Each row by itself.
-            for i in 0..tile.count {
-                let (row, y, shifts) = (tile.rows[i], logit[i], [max[i], shift[i]]);
-                let (before, after) = if sums != Sums::Split || places.rank[i] == 1 {
-                    (0, sum_but_one(s, row, y, shift[i], scale[i]))
-                } else if is_few(i) {
-                    sums_after_few(s, row, &places.before[i], y, shifts, scale[i])
-                } else {
-                    split_sums(s, row, places.label[i], y, shifts, scale[i])
-                };
-                (above[i], below[i]) = (F::sum_to_f64(before), F::sum_to_f64(after));
-            }
-            return;
-        }
+        return;
     }
-    for i in 0..TILE {
-        (above[i], below[i]) = (0.0, F::words_to_f64((words.high[i], words.low[i])));
-    }
-    // Where labels are split, those before the label are taken out again.
-    for i in lanes_of(if sums == Sums::Split { places.others } else { 0 }) {
-        let shifts = [max[i], shift[i]];
-        (above[i], below[i]) = if is_few(i) {
-            let [before, counted] = F::sums_of_few(s, &places.before[i], shifts, scale[i], tile.grain());
-            let after = minus((words.high[i], words.low[i]), counted);
-            (F::words_to_f64(before), F::words_to_f64(after))
-        } else {
-            let (before, after) = split_sums(s, tile.rows[i], places.label[i], logit[i], shifts, scale[i]);
-            (F::sum_to_f64(before), F::sum_to_f64(after))
+    let own = kernels::own_quanta(s, logit, terms, grain);
+    for i in 0..tile.count {
+        let others = |i: usize| {
+            let (row, shift, scale) = (tile.rows[i], shift[i], scale[i]);
+            // Each in a loop of its own: most rows have no columns to fetch, and nothing asks for them.
+            let all = if let Some((columns, count)) = tile.columns_ahead() {
+                kernels::sum(s, row, shift, scale, grain, columns.step(count + i, 2 * count, 0))
+            } else {
+                kernels::sum(s, row, shift, scale, grain, NoLines)
+            };
+            all - own[i]
         };
+        let (before, after) = if sums != Sums::Split || places.rank[i] == 1 {
+            (0, others(i))
+        } else if is_few(i) {
+            let [before, counted] = of_few(i);
+            (before, others(i) - counted)
+        } else {
+            split(i)
+        };
+        (above[i], below[i]) = (F::sum_to_f64(before), F::sum_to_f64(after));
     }
 }
 

@@ -1,6 +1,6 @@
 //! Where does a label stand in its row: its rank, the logit ranked next, and the logits ranked before it?
 
-use crate::kernels::{FEW_BEFORE, Float, RanksFound, TILE, TileLabels, TileScan, lanes_of};
+use crate::kernels::{self, FEW_BEFORE, Float, RanksFound, TILE, TileLabels, TileScan, lanes_of};
 use crate::math::WIDTH;
 use crate::rows::{Scan, Tile};
 use crate::simd::{Simd, vectorize};
@@ -28,8 +28,8 @@ impl<F: Float> Place<F> {
 #[inline(always)]
 pub(crate) fn place<S: Simd, F: Float>(s: S, row: &[F], label: usize) -> Place<F> {
     let logit = row[label];
-    let (lower, next_lower) = F::count_before::<S, true>(s, &row[..label], logit);
-    let (higher, next_higher) = F::count_before::<S, false>(s, &row[label + 1..], logit);
+    let (lower, next_lower) = kernels::count_before::<true, S, F>(s, &row[..label], logit);
+    let (higher, next_higher) = kernels::count_before::<false, S, F>(s, &row[label + 1..], logit);
     Place { logit, rank: 1 + lower + higher, next: next_lower.larger(next_higher) }
 }
 
@@ -146,14 +146,14 @@ impl<F: Float> TilePlaces<F> {
     pub(crate) fn find<S: Simd>(&mut self, s: S, tile: &Tile<'_, F>) {
         self.has_ties = true;
         // Most labels are alone at the top in most data, and nothing is to be counted then.
-        let others = !F::are_top(s, &self.logit, tile.scan) & (u32::MAX >> (TILE - tile.count));
+        let others = !kernels::are_top(s, &self.logit, tile.scan) & (u32::MAX >> (TILE - tile.count));
         self.by_row = match tile.columns() {
             Some(columns) => columns.len() >= LABELS_BY_ROW && others.count_ones() <= ROWS_BY_ROW,
             None => true,
         };
         if let (Some(columns), false) = (tile.columns(), self.by_row) {
             let labels = TileLabels { label: &self.label, logit: &self.logit };
-            self.has_ties = F::rank_columns(s, columns, &labels, &mut self.rank, &mut self.next);
+            self.has_ties = kernels::rank_columns(s, columns, &labels, &mut self.rank, &mut self.next);
             return;
         }
         (self.rank, self.next) = ([1; TILE], tile.scan.second);
@@ -161,7 +161,7 @@ impl<F: Float> TilePlaces<F> {
         self.others = others;
         let Self { label, rank, next, before, .. } = self;
         let found = RanksFound { rank, next, before };
-        let left = F::rank_few(s, tile.rows, label, others, found);
+        let left = kernels::rank_few(s, tile.rows, label, others, found);
         for i in lanes_of(left) {
             let place = place_and_before(s, tile.rows[i], label[i], &tile.row_scan(i), &mut before[i]);
             (rank[i], next[i]) = (place.rank, place.next);

@@ -8,10 +8,10 @@ use super::formula::{Masses, Sums};
 use super::masses::Sharpness;
 use super::scoring::Scale;
 use crate::error::Error;
-use crate::kernels::Float;
+use crate::kernels::{self, Float};
 use crate::math::{Grain, each_lane, quanta};
 use crate::run::{Scratch, list_bytes, reserve};
-use crate::simd::Simd;
+use crate::simd::{NoLines, Simd};
 
 /// A row sorted by falling logit, equal logits by lower label first.
 #[derive(Debug, Default)]
@@ -70,7 +70,7 @@ impl<F: Float> SortedRow<F> {
         let (possible, grain) = (&self.logits[..self.n_possible], Grain::of(self.logits.len()));
         let (max, scale) = (possible[0], sharpness.scale);
         let (count, total) = match sums {
-            Sums::Others => (1, F::sum(s, possible, max, scale, grain)),
+            Sums::Others => (1, kernels::sum(s, possible, max, scale, grain, NoLines)),
             _ => (possible.len(), 0),
         };
         sums_after(s, possible, count, grain, sharpness, &mut self.after);
@@ -109,7 +109,7 @@ fn sums_after<S: Simd, F: Float>(
             while end > i + 1 && (shift - possible[end - 1]) * scale >= deepest {
                 end -= 1;
             }
-            below = F::sum(s, &possible[i + 1..end], shift, scale, grain);
+            below = kernels::sum(s, &possible[i + 1..end], shift, scale, grain, NoLines);
         }
         sums[i] = (below, shift);
     }

@@ -31,7 +31,7 @@ pub fn predict_sets<F: Float, R: Rows<F>>(
         return Err(Error::argument("threshold", "a number", "nan"));
     }
     let bounds = Bounds::new(scoring, threshold, threshold);
-    let tile_cut = TileCut::for_rows::<F>(&bounds, rows.n_rows(), rows.n_labels(), true);
+    let tile_cut = TileCut::for_rows(&bounds, rows.n_rows(), rows.n_labels(), true);
     let work = OneCandidate { bounds, tile_cut, allow_empty, randomness };
     Sets::of_blocks(rows.n_rows(), Size::new(rows.n_rows(), rows.n_labels(), 2), plan, |range, sets| {
         for_tiles(rows, range, &work, sets)

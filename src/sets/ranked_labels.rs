@@ -5,7 +5,7 @@
 //! for a set of any fixed size. Where labels are few the first ones are found one by one.
 
 use crate::error::Error;
-use crate::kernels::{FEW_LABELS, Float, LabelBuffer, MassWanted};
+use crate::kernels::{self, FEW_LABELS, Float, LabelBuffer, MassWanted};
 use crate::run::{list_bytes, reserve};
 use crate::simd::Simd;
 
@@ -17,7 +17,7 @@ pub(crate) struct RankedLabels<F: Float> {
     /// The labels by rank and their logits, as far as sorted.
     ranked: Vec<u32>,
     logits: Vec<F>,
-    buffer: LabelBuffer,
+    buffer: LabelBuffer<F>,
     /// Whether the labels are in the buffer, and not among the keys.
     is_in_vectors: bool,
     /// Whether all possible labels were taken.
@@ -70,32 +70,28 @@ impl<F: Float> RankedLabels<F> {
         }
     }
 
-    /// Takes the labels of a long row down to `floor`, which is finite, or those among them that hold a mass; `false` where
-    /// there are no vectors for it.
+    /// Takes the labels of a long row down to `floor`, which is finite, or those among them that hold a mass.
     #[inline(always)]
     pub(crate) fn take_in_vectors<S: Simd>(
         &mut self,
         s: S,
         row: &[F],
         floor: F,
-        wanted: Option<&MassWanted>,
-    ) -> bool {
-        if row.len() <= FEW_LABELS || !F::take_labels(s, row, floor, wanted, &mut self.buffer) {
-            return false;
-        }
+        wanted: Option<&MassWanted<F>>,
+    ) {
+        kernels::take_labels(s, row, floor, wanted, &mut self.buffer);
         self.forget_order(self.buffer.taken);
         self.is_in_vectors = true;
         self.is_whole = wanted.is_none() && floor == F::ZERO - F::MAX;
-        true
     }
 
     /// Ranks more of what was taken in vectors, or turns the rest into keys.
     fn extend_in_vectors<S: Simd>(&mut self, s: S) {
         let done = self.sorted;
-        if F::rank_labels(s, &mut self.buffer) {
+        if kernels::rank_labels(s, &mut self.buffer) {
             let LabelBuffer { ranked, ranked_logits, ranked_labels, .. } = &self.buffer;
             self.ranked.extend_from_slice(&ranked_labels[done..*ranked]);
-            self.logits.extend(ranked_logits[done..*ranked].iter().map(|&z| F::from_f32(z)));
+            self.logits.extend_from_slice(&ranked_logits[done..*ranked]);
             self.sorted = *ranked;
             return;
         }
@@ -103,7 +99,7 @@ impl<F: Float> RankedLabels<F> {
         self.keys.resize(self.keys.len().max(self.taken), F::key(F::ZERO, 0));
         let LabelBuffer { logits, labels, .. } = &self.buffer;
         for i in done..self.taken {
-            self.keys[i] = F::key(F::from_f32(logits[i]), labels[i]);
+            self.keys[i] = F::key(logits[i], labels[i]);
         }
     }
 
@@ -118,7 +114,8 @@ impl<F: Float> RankedLabels<F> {
     /// Takes the labels of a row whose logits are at least `floor` and possible.
     #[inline(always)]
     pub(crate) fn take<S: Simd>(&mut self, s: S, row: &[F], floor: F) {
-        if self.take_in_vectors(s, row, floor.larger(F::ZERO - F::MAX), None) {
+        if row.len() > FEW_LABELS {
+            self.take_in_vectors(s, row, floor.larger(F::ZERO - F::MAX), None);
             return;
         }
         if self.keys.len() < row.len() {

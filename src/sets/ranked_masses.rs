@@ -6,11 +6,11 @@
 //! quanta: coarse ones, relative to the maximum, would leave too much to the definition.
 
 use crate::error::Error;
-use crate::kernels::{FEW_TERMS, Float};
+use crate::kernels::{self, FEW_TERMS, Float};
 use crate::math::{Grain, ln, quanta};
 use crate::run::{list_bytes, reserve};
 use crate::score::{Masses, RowView, Scoring, Sharpness, Sums, masses};
-use crate::simd::Simd;
+use crate::simd::{NoLines, Simd};
 
 /// Masses by rank; see the module.
 #[derive(Debug, Default)]
@@ -101,9 +101,9 @@ impl<F: Float> RankedMasses<F> {
         self.known.clear();
         let (row, max, scale) = (view.row, view.scan.max, sharpness.scale);
         self.total = if row.len() <= FEW_TERMS {
-            F::few_terms(s, row, max, scale, &mut self.few)
+            kernels::few_terms(s, row, max, scale, &mut self.few)
         } else {
-            F::sum(s, row, max, scale, Grain::Fine)
+            kernels::sum(s, row, max, scale, Grain::Fine, NoLines)
         };
         self.z = F::sum_to_f64(self.total);
     }
@@ -122,7 +122,7 @@ impl<F: Float> RankedMasses<F> {
         let grain = Grain::of(view.row.len());
         let sum = match grain {
             Grain::Fine => self.total,
-            Grain::Coarse => F::sum(s, view.row, view.scan.max, self.sharpness.scale, grain),
+            Grain::Coarse => kernels::sum(s, view.row, view.scan.max, self.sharpness.scale, grain, NoLines),
         };
         self.sum_of_all = Some(sum);
         sum
@@ -163,10 +163,10 @@ impl<F: Float> RankedMasses<F> {
             }
             _ => Edge {
                 rank: i,
-                above: F::sum(s, &ranked[..i], max, scale, grain),
+                above: kernels::sum(s, &ranked[..i], max, scale, grain, NoLines),
                 shift,
-                all: F::sum(s, view.row, shift, scale, grain),
-                counted: F::sum(s, &ranked[..=i], shift, scale, grain),
+                all: kernels::sum(s, view.row, shift, scale, grain, NoLines),
+                counted: kernels::sum(s, &ranked[..=i], shift, scale, grain, NoLines),
             },
         };
         self.edge = Some(edge);
@@ -207,7 +207,7 @@ impl<F: Float> RankedMasses<F> {
             return mass;
         }
         let own = match self.few.get(label as usize) {
-            Some(&term) => F::collect(F::words(term)),
+            Some(&term) => F::quanta(term, Grain::Fine),
             None => quanta(logit, view.scan.max, self.sharpness.scale, Grain::Fine),
         };
         self.seen += own;

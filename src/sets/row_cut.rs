@@ -16,7 +16,7 @@ use super::bounds::{Bounds, Share};
 use super::ranked_labels::RankedLabels;
 use super::ranked_masses::{Mass, RankedMasses};
 use crate::error::Error;
-use crate::kernels::{FEW_LABELS, Float, MassWanted};
+use crate::kernels::{self, FEW_LABELS, Float, MassWanted};
 use crate::math::Grain;
 use crate::rows::Scan;
 use crate::run::Scratch;
@@ -89,10 +89,9 @@ impl<F: Float> RowCutter<F> {
     pub(crate) fn begin_only<S: Simd>(&mut self, s: S, view: &RowView<'_, F>, bounds: &Bounds) -> usize {
         self.masses.take(s, view, &bounds.scoring);
         let floor = self.floor(s, view, bounds);
-        if !(floor > F::NEG_INFINITY
-            && self.is_by_mass(view, bounds)
-            && self.take_by_mass(s, view, bounds, floor))
-        {
+        if floor > F::NEG_INFINITY && self.is_by_mass(view, bounds) {
+            self.take_by_mass(s, view, bounds, floor);
+        } else {
             self.labels.take(s, view.row, floor);
         }
         self.certain(s, view, bounds)
@@ -255,18 +254,14 @@ impl<F: Float> RowCutter<F> {
     }
 
     /// Takes the labels that hold all mass but what the bound leaves: labels after those are out, as `left` is at most the
-    /// total less the mass before. `false` where there are no vectors for it.
+    /// total less the mass before.
     #[inline(always)]
-    fn take_by_mass<S: Simd>(&mut self, s: S, view: &RowView<'_, F>, bounds: &Bounds, floor: F) -> bool {
+    fn take_by_mass<S: Simd>(&mut self, s: S, view: &RowView<'_, F>, bounds: &Bounds, floor: F) {
         let (z, scale) = (self.masses.z, self.masses.sharpness.scale);
         let kept = bounds.at(1).1.max(0.0) * z * (1.0 - F::MARGIN);
         let mass = z * (1.0 + ROUNDINGS) - kept + quantisation::<F>(view.row.len());
-        let wanted = MassWanted {
-            mass: mass as f32,
-            max: view.scan.max.to_f64() as f32,
-            scale: scale.to_f64() as f32,
-        };
-        self.labels.take_in_vectors(s, view.row, floor, Some(&wanted))
+        let wanted = MassWanted { mass: F::from_f64(mass), max: view.scan.max, scale };
+        self.labels.take_in_vectors(s, view.row, floor, Some(&wanted));
     }
 
     /// How many of the first labels are in at `lo` for certain: as `left` is at least the mass after a label. Their masses
@@ -284,9 +279,7 @@ impl<F: Float> RowCutter<F> {
         let (max, scale) = (view.scan.max, self.masses.sharpness.scale);
         let mut count = 0;
         while let (true, Some(ranked)) = (limit > 0, self.labels.ranked_from(s, count)) {
-            let Some((more, seen)) = F::leading(s, ranked, max, scale, limit - self.masses.seen()) else {
-                break;
-            };
+            let (more, seen) = kernels::leading(s, ranked, max, scale, limit - self.masses.seen());
             count += more;
             self.masses.skip(more, seen);
             if more < ranked.len() {

@@ -16,7 +16,7 @@
 
 use super::bounds::{Bounds, Share};
 use super::tile_order::TileOrder;
-use crate::kernels::{Column, FEW_LABELS, Float, MOST_SIDE_BY_SIDE, TILE};
+use crate::kernels::{self, Column, FEW_LABELS, Float, MOST_SIDE_BY_SIDE, TILE};
 use crate::math::each_lane;
 use crate::score::{Score, TileView};
 use crate::simd::{Level, Simd, level, vectorize};
@@ -50,19 +50,14 @@ const NEAR_ZERO: f64 = 1e-9;
 
 impl TileCut {
     /// The cut in lanes, where it can be made in them and that is quicker; `is_only` if it is the only cut of its rows.
-    pub(crate) fn for_rows<F: Float>(
+    pub(crate) fn for_rows(
         bounds: &Bounds,
         n_rows: usize,
         n_labels: usize,
         is_only: bool,
     ) -> Option<Self> {
-        // Without fused instructions every term is dear, and a row by itself takes fewer of them.
-        let has_lanes = cfg!(not(target_arch = "x86_64")) || level() != Level::Scalar;
-        let is_by_mass = cfg!(target_arch = "x86_64")
-            && size_of::<F>() == size_of::<f32>()
-            && matches!(bounds.scoring.score, Score::Aps)
-            && n_labels > MOST_BY_MASS;
-        let is_worth = has_lanes && n_rows >= worth_lanes(n_labels) && n_labels <= MOST_SIDE_BY_SIDE;
+        let is_by_mass = matches!(bounds.scoring.score, Score::Aps) && n_labels > MOST_BY_MASS;
+        let is_worth = n_rows >= worth_lanes(n_labels) && n_labels <= MOST_SIDE_BY_SIDE;
         if is_worth && !(is_by_mass && is_only) { Self::new(bounds, n_labels) } else { None }
     }
 
@@ -107,7 +102,7 @@ impl TileCut {
         let scan = &*view.tile.scan;
         let u = &scan.u;
         let (mut z, mut own) = ([0.0; TILE], [0.0; TILE]);
-        F::total_terms(s, columns, &scan.max, scale, &mut z);
+        kernels::total_terms(s, columns, &scan.max, scale, &mut z);
         // Where beta leaves the type's range sums may hold terms that it has not (see `row_cut.rs`).
         let mut state = each_lane!([ALIVE; TILE], |i| if scale[i] < F::MAX { ALIVE } else { OPEN });
         let mut size = [0_u32; TILE];
@@ -117,7 +112,7 @@ impl TileCut {
                 order.extend(s, columns, scan);
             }
             let logits = &order.logits[i];
-            F::total_terms(s, std::slice::from_ref(logits), &scan.max, scale, &mut own);
+            kernels::total_terms(s, std::slice::from_ref(logits), &scan.max, scale, &mut own);
             // A mass, and what is added to it without a margin of its own.
             let (mut mass, mut offset) = (own, [0.0; TILE]);
             match self.bounds.share {

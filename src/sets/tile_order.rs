@@ -5,7 +5,7 @@
 
 use super::result::{SHORT, SetBlock};
 use crate::error::Error;
-use crate::kernels::{Column, Float, TILE, TileScan};
+use crate::kernels::{self, Column, Float, TILE, TileScan};
 use crate::math::each_lane;
 use crate::run::{Scratch, list_bytes};
 use crate::simd::Simd;
@@ -98,7 +98,7 @@ impl<F: Float> TileOrder<F> {
     /// Finds the first two ranks, as far as there are so many labels.
     #[inline(always)]
     fn find_first<S: Simd>(&mut self, s: S, columns: &[Column<F>], scan: &TileScan<F>) {
-        let [top, first, next] = F::first_labels(s, columns, scan);
+        let [top, first, next] = kernels::first_labels(s, columns, scan);
         self.labels[0] = top;
         // The second largest may be as large as the first, and the top label any of them.
         self.labels[1] = each_lane!([0; TILE], |i| if first[i] == top[i] { next[i] } else { first[i] });

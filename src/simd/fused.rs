@@ -11,7 +11,7 @@
 //!
 //! The crate's own form, a hundred instructions each, took more than twice as long.
 
-use fearless_simd::{f32x16, f64x8, prelude::*, u32x16, u64x8};
+use fearless_simd::{f32x16, f64x8, prelude::*, u32x16};
 
 use crate::math::WIDTH;
 

@@ -117,8 +117,7 @@ impl<S: Simd> Lanes<S> for f32x16<S> {
 
     #[inline(always)]
     fn poisoned_by(self, z: Self) -> Self {
-        let zero = SimdBase::splat(self.token(), 0.0);
-        if S::IS_FUSED { z.mul_add_precise(zero, self) } else { self + z * zero }
+        if S::IS_FUSED { z.mul_add_precise(0.0, self) } else { self + z * 0.0 }
     }
 
     #[inline(always)]
@@ -207,7 +206,7 @@ impl<S: Simd> Lanes<S> for f32x16<S> {
     fn exp2(depth: Self, minus_scale: Self, unit: f32) -> Self {
         let s = depth.token();
         let shifted = depth.fma(minus_scale, SimdBase::splat(s, ROUND_F32));
-        let g = depth.fma(minus_scale, Self::splat(s, OFFSET_F32) - shifted);
+        let g = depth.fma(minus_scale, OFFSET_F32 - shifted);
         let sixteenths = shifted.to_bits();
         // What the table lacks, it lacks in all entries: the unit goes in with the exponent, for nothing.
         let more = unit.to_bits() - 1.0_f32.to_bits();

@@ -113,6 +113,10 @@ pub trait Lines: Copy {
     /// Asks for what belongs to line i of the row.
     fn fetch(self, i: usize);
 
+    /// Asks for all that was not asked for, from line i on.
+    #[inline(always)]
+    fn fetch_rest(self, _i: usize) {}
+
     /// Asks for what belongs to lines from `from` on to the end of a row of so many bytes, which may end anywhere.
     #[inline(always)]
     fn fetch_end(self, from: usize, bytes: usize) {
@@ -195,6 +199,13 @@ impl Lines for ColumnLines {
             self.fetch_line(line);
         }
     }
+
+    #[inline(always)]
+    fn fetch_rest(self, i: usize) {
+        for line in i..self.end - self.next {
+            self.fetch_line(line);
+        }
+    }
 }
 
 impl ColumnLines {
@@ -215,14 +226,6 @@ impl ColumnLines {
         let each = (self.end - self.next).div_ceil(steps);
         for line in step * each..(step + 1) * each {
             self.fetch(line);
-        }
-    }
-
-    /// Asks for all lines from line i on.
-    #[inline(always)]
-    pub(crate) fn fetch_from(self, i: usize) {
-        for line in i..self.end - self.next {
-            self.fetch_line(line);
         }
     }
 
