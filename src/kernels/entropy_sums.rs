@@ -11,7 +11,7 @@
 
 use super::exact::{RUN as SETTLED, Sum};
 use super::terms::Terms;
-use super::{Float, Row, V};
+use super::{Float, Row, V, has_many_registers};
 use crate::math::{WIDTH, each_lane};
 use crate::simd::{Lanes, Lines, Simd, vectorize};
 
@@ -69,15 +69,22 @@ fn many<S: Simd, F: Float>(s: S, row: &[F], terms: &Terms<F, S>, lines: impl Lin
             for line in 0..8 * of_vector {
                 lines.fetch((r * RUN + part * 8) * of_vector + line);
             }
-            let (mut d, mut e) = ([zero; 8], [zero; 8]);
-            for i in 0..8 {
-                d[i] = terms.depth(V::<F, S>::load(s, &eight[i]));
-            }
-            for i in 0..8 {
-                e[i] = terms.of_depth(d[i], F::from_f64(1.0));
-            }
-            for i in 0..8 {
-                add!(d[i], e[i], e_run, d_run);
+            if has_many_registers::<S>() {
+                let (mut d, mut e) = ([zero; 8], [zero; 8]);
+                for i in 0..8 {
+                    d[i] = terms.depth(V::<F, S>::load(s, &eight[i]));
+                }
+                for i in 0..8 {
+                    e[i] = terms.of_depth(d[i], F::from_f64(1.0));
+                }
+                for i in 0..8 {
+                    add!(d[i], e[i], e_run, d_run);
+                }
+            } else {
+                for values in eight {
+                    let d = terms.depth(V::<F, S>::load(s, values));
+                    add!(d, terms.of_depth(d, F::from_f64(1.0)), e_run, d_run);
+                }
             }
         }
         widen!(e_run, d_run);

@@ -185,7 +185,8 @@ pub(crate) fn take_labels<S: Simd, F: Float>(
 /// The labels with logits of at least `floor`, in their order, and a vector of `-inf` after them.
 #[inline(always)]
 fn gather<S: Simd, F: Float>(s: S, row: &[F], floor: F, to: &mut LabelBuffer<F>) -> usize {
-    let LabelBuffer { logits: to_logits, labels: to_labels, .. } = to;
+    // As slices: places that are known need not be read again after each that is written.
+    let (to_logits, to_labels) = (&mut *to.logits, &mut *to.labels);
     let (row, floor, mut taken) = (Row::of(row), V::<F, S>::splat(s, floor), 0);
     let mut own = u32x16::from_fn(s, |i| i as u32);
     macro_rules! take {
@@ -259,16 +260,17 @@ fn threshold<S: Simd, F: Float>(
 #[inline(always)]
 fn keep<S: Simd, F: Float>(s: S, threshold: F, taken: usize, to: &mut LabelBuffer<F>) -> usize {
     let (mut kept, threshold) = (0, V::<F, S>::splat(s, threshold));
+    let (logits, all_labels) = (&mut *to.logits, &mut *to.labels);
     // Vectors are read before they are written over, since what is kept never overtakes what is read.
     for start in (0..taken).step_by(WIDTH) {
-        let z = V::<F, S>::load(s, at(&to.logits, start));
-        let label = labels(s, at(&to.labels, start));
+        let z = V::<F, S>::load(s, at(logits, start));
+        let label = labels(s, at(all_labels, start));
         let high = z.at_least(threshold);
-        *at_mut(&mut to.logits, kept) = z.compress(high).to_array();
-        *at_mut(&mut to.labels, kept) = V::<F, S>::compress_labels(high, label).to_array();
+        *at_mut(logits, kept) = z.compress(high).to_array();
+        *at_mut(all_labels, kept) = V::<F, S>::compress_labels(high, label).to_array();
         kept += V::<F, S>::bits(high).count_ones() as usize;
     }
-    *at_mut(&mut to.logits, kept) = [F::NEG_INFINITY; WIDTH];
+    *at_mut(logits, kept) = [F::NEG_INFINITY; WIDTH];
     kept
 }
 
@@ -338,25 +340,27 @@ fn part<const EQUAL: bool, S: Simd, F: Float>(
     pivot: F,
     to: &mut LabelBuffer<F>,
 ) -> usize {
-    // The lower ones go where nothing is, and from there after the higher ones.
     let (pivot, mut higher, mut lower) = (V::<F, S>::splat(s, pivot), 0, 0);
+    let (logits, all_labels) = (&mut to.logits[start..], &mut to.labels[start..]);
+    let (lower_logits, lower_labels) = (&mut *to.terms, &mut *to.spare);
+    // The lower ones go where nothing is, and from there after the higher ones.
     for i in (0..count).step_by(WIDTH) {
-        let z = V::<F, S>::load(s, at(&to.logits, start + i));
-        let label = labels(s, at(&to.labels, start + i));
+        let z = V::<F, S>::load(s, at(logits, i));
+        let label = labels(s, at(all_labels, i));
         let (high, low) =
             if EQUAL { (z.at_least(pivot), pivot.greater(z)) } else { (z.greater(pivot), pivot.at_least(z)) };
-        *at_mut(&mut to.logits, start + higher) = z.compress(high).to_array();
-        *at_mut(&mut to.labels, start + higher) = V::<F, S>::compress_labels(high, label).to_array();
-        *at_mut(&mut to.terms, lower) = z.compress(low).to_array();
-        *at_mut(&mut to.spare, lower) = V::<F, S>::compress_labels(low, label).to_array();
+        *at_mut(logits, higher) = z.compress(high).to_array();
+        *at_mut(all_labels, higher) = V::<F, S>::compress_labels(high, label).to_array();
+        *at_mut(lower_logits, lower) = z.compress(low).to_array();
+        *at_mut(lower_labels, lower) = V::<F, S>::compress_labels(low, label).to_array();
         let moved = V::<F, S>::bits(high).count_ones() as usize;
         higher += moved;
         // The filling is behind all others.
         lower += WIDTH.min(count - i) - moved;
     }
     for i in (0..lower).step_by(WIDTH) {
-        *at_mut(&mut to.logits, start + higher + i) = *at(&to.terms, i);
-        *at_mut(&mut to.labels, start + higher + i) = *at(&to.spare, i);
+        *at_mut(logits, higher + i) = *at(lower_logits, i);
+        *at_mut(all_labels, higher + i) = *at(lower_labels, i);
     }
     higher
 }
@@ -366,6 +370,8 @@ fn part<const EQUAL: bool, S: Simd, F: Float>(
 fn compare<S: Simd, F: Float>(s: S, start: usize, count: usize, to: &mut LabelBuffer<F>) {
     let (vectors, _) = to.logits[start..start + count.next_multiple_of(WIDTH)].as_chunks::<WIDTH>();
     let (logits, labels) = (&to.logits[start..start + count], &to.labels[start..start + count]);
+    let ranked_logits = &mut to.ranked_logits[start..start + count];
+    let ranked_labels = &mut to.ranked_labels[start..start + count];
     for j in 0..count {
         let (own, within) = (j / WIDTH, j % WIDTH);
         let z = V::<F, S>::splat(s, logits[j]);
@@ -379,7 +385,7 @@ fn compare<S: Simd, F: Float>(s: S, start: usize, count: usize, to: &mut LabelBu
         for values in &vectors[own + 1..] {
             before += V::<F, S>::bits(V::<F, S>::load(s, values).greater(z)).count_ones();
         }
-        to.ranked_logits[start + before as usize] = logits[j];
-        to.ranked_labels[start + before as usize] = labels[j];
+        ranked_logits[before as usize] = logits[j];
+        ranked_labels[before as usize] = labels[j];
     }
 }

@@ -77,6 +77,13 @@ impl Float for f64 {
 /// The vectors of a type at an instruction set.
 type V<F, S> = <F as Float>::Lanes<S>;
 
+/// Whether several vectors of sixteen fit the registers, with what is done to them: those of AVX-512 alone.
+#[inline(always)]
+fn has_many_registers<S: Simd>() -> bool {
+    use fearless_simd::SimdBase;
+    S::f32s::LEN == WIDTH
+}
+
 /// A row in vectors, of which the last may have fewer numbers.
 #[derive(Clone, Copy, Debug)]
 struct Row<'a, F> {

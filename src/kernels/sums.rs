@@ -11,7 +11,7 @@
 
 use super::exact::{RUN, Sum};
 use super::terms::Terms;
-use super::{Each, Float, Row, TILE, TileTerms, V};
+use super::{Each, Float, Row, TILE, TileTerms, V, has_many_registers};
 use crate::math::{Grain, WIDTH};
 use crate::simd::{Lanes, Lines, Simd, vectorize};
 
@@ -87,12 +87,18 @@ fn sum_block<S: Simd, F: Float, A: Sum<F, S>>(
             for line in r * LINES_OF_RUN..(r + 1) * LINES_OF_RUN {
                 lines.fetch(line);
             }
-            let mut found = [V::<F, S>::splat(s, F::ZERO); RUN];
-            for i in 0..RUN {
-                found[i] = terms.of(V::<F, S>::load(s, &run[i]), A::UNIT);
-            }
-            for term in found {
-                sum.add(term);
+            if has_many_registers::<S>() {
+                let mut found = [V::<F, S>::splat(s, F::ZERO); RUN];
+                for i in 0..RUN {
+                    found[i] = terms.of(V::<F, S>::load(s, &run[i]), A::UNIT);
+                }
+                for term in found {
+                    sum.add(term);
+                }
+            } else {
+                for values in run {
+                    sum.add(terms.of(V::<F, S>::load(s, values), A::UNIT));
+                }
             }
             sum.settle();
         }

@@ -375,12 +375,17 @@ impl<S: Simd> Lanes<S> for F64x16<S> {
 
     #[inline(always)]
     fn pattern(self) -> u32x16<S> {
+        let folded = |half: f64x8<S>| half.to_bits() ^ (half.to_bits() >> 32);
+        // What float32 has no room for: most numbers have some, and then nothing else is to be looked at.
+        let is_odd = |half: f64x8<S>| (half.to_bits() & ((1 << 29) - 1)).simd_ne(0);
+        if (is_odd(self.0) & is_odd(self.1)).all_true() {
+            return folded(self.0).narrow(folded(self.1));
+        }
         // `-0.0` as `0.0`.
         let z = self + Self::splat(self.0.token(), 0.0);
         let narrow = z.0.narrow(z.1);
         let (low, high) = SimdWiden::widen(narrow);
         let is_narrow = low.simd_eq(z.0).narrow(high.simd_eq(z.1));
-        let folded = |half: f64x8<S>| half.to_bits() ^ (half.to_bits() >> 32);
         let folded = folded(z.0).narrow(folded(z.1));
         Select::select(is_narrow, narrow.to_bits(), folded)
     }
