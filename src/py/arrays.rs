@@ -354,35 +354,24 @@ impl Table {
 
     #[inline(always)]
     fn convert_rows<S: Simd, F: Float>(&self, s: S, rows: &[usize], target: &mut [F], ahead: ColumnsAhead) {
+        macro_rules! read {
+            ($number:ty, $convert:expr) => {
+                self.read(s, rows, target, ahead, |bytes| $convert(<$number>::from_ne_bytes(bytes)))
+            };
+        }
         match self.element {
-            Element::F16 => self.read(s, rows, target, ahead, |b| F::from_f32(widen(u16::from_ne_bytes(b)))),
-            Element::Bf16 => {
-                self.read(s, rows, target, ahead, |b| {
-                    F::from_f32(f32::from_bits(u32::from(u16::from_ne_bytes(b)) << 16))
-                });
-            }
-            Element::F32 => self.read(s, rows, target, ahead, |b| F::from_f32(f32::from_ne_bytes(b))),
-            Element::F64 => self.read(s, rows, target, ahead, |b| F::from_f64(f64::from_ne_bytes(b))),
-            Element::I8 => {
-                self.read(s, rows, target, ahead, |b| F::from_f64(f64::from(i8::from_ne_bytes(b))))
-            }
-            Element::I16 => {
-                self.read(s, rows, target, ahead, |b| F::from_f64(f64::from(i16::from_ne_bytes(b))))
-            }
-            Element::I32 => {
-                self.read(s, rows, target, ahead, |b| F::from_f64(f64::from(i32::from_ne_bytes(b))))
-            }
-            Element::I64 => self.read(s, rows, target, ahead, |b| F::from_f64(i64::from_ne_bytes(b) as f64)),
-            Element::U8 => {
-                self.read(s, rows, target, ahead, |b| F::from_f64(f64::from(u8::from_ne_bytes(b))))
-            }
-            Element::U16 => {
-                self.read(s, rows, target, ahead, |b| F::from_f64(f64::from(u16::from_ne_bytes(b))))
-            }
-            Element::U32 => {
-                self.read(s, rows, target, ahead, |b| F::from_f64(f64::from(u32::from_ne_bytes(b))))
-            }
-            Element::U64 => self.read(s, rows, target, ahead, |b| F::from_f64(u64::from_ne_bytes(b) as f64)),
+            Element::F16 => read!(u16, |bits| F::from_f32(widen(bits))),
+            Element::Bf16 => read!(u16, |bits| F::from_f32(f32::from_bits(u32::from(bits) << 16))),
+            Element::F32 => read!(f32, F::from_f32),
+            Element::F64 => read!(f64, F::from_f64),
+            Element::I8 => read!(i8, |value| F::from_f64(f64::from(value))),
+            Element::I16 => read!(i16, |value| F::from_f64(f64::from(value))),
+            Element::I32 => read!(i32, |value| F::from_f64(f64::from(value))),
+            Element::I64 => read!(i64, |value| F::from_f64(value as f64)),
+            Element::U8 => read!(u8, |value| F::from_f64(f64::from(value))),
+            Element::U16 => read!(u16, |value| F::from_f64(f64::from(value))),
+            Element::U32 => read!(u32, |value| F::from_f64(f64::from(value))),
+            Element::U64 => read!(u64, |value| F::from_f64(value as f64)),
         }
     }
 }

@@ -1,5 +1,12 @@
 //! The extension module `tightset._core`: its exports, nothing else.
 
+#![allow(
+    clippy::too_many_arguments,
+    clippy::needless_pass_by_value,
+    clippy::trivially_copy_pass_by_ref,
+    reason = "signatures are those of Python"
+)]
+
 mod arguments;
 mod arrays;
 mod calls;

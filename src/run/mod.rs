@@ -12,6 +12,8 @@ mod thread_count;
 mod threads;
 mod tiles;
 
+#[allow(unused_imports, reason = "py asks for it")]
+pub(crate) use memory::Zero;
 pub(crate) use memory::{push, reserve, zeroed};
 pub(crate) use planes::Planes;
 pub(crate) use scratch::{Scratch, list_bytes, with_scratch};
