@@ -74,6 +74,16 @@ const LANES: usize = 64;
 /// Rows shorter than [`LANES`] are mostly remainder, which is taken in this many lanes first.
 const FEW: usize = 8;
 
+/// The largest of what is in each lane.
+#[inline(always)]
+fn fold<const N: usize, F: Float>(lanes: &mut [F; N], chunks: &[[F; N]]) {
+    for chunk in chunks {
+        for lane in 0..N {
+            lanes[lane] = chunk[lane].larger(lanes[lane]);
+        }
+    }
+}
+
 /// Lanes are folded in halves: in a chain each comparison would wait for the one before, which for short
 /// rows takes longer than reading them.
 #[inline(always)]
@@ -83,32 +93,15 @@ fn largest<F: Float>(row: &[F]) -> F {
     let mut lanes = [F::NEG_INFINITY; FEW];
     if !whole.is_empty() {
         let mut wide = [F::NEG_INFINITY; LANES];
-        for chunk in whole {
-            for lane in 0..LANES {
-                wide[lane] = chunk[lane].larger(wide[lane]);
-            }
-        }
-        for chunk in wide.as_chunks::<FEW>().0 {
-            for lane in 0..FEW {
-                lanes[lane] = chunk[lane].larger(lanes[lane]);
-            }
-        }
+        fold(&mut wide, whole);
+        fold(&mut lanes, wide.as_chunks().0);
     }
-    for chunk in few {
-        for lane in 0..FEW {
-            lanes[lane] = chunk[lane].larger(lanes[lane]);
-        }
-    }
-    let mut top = F::NEG_INFINITY;
-    for &z in rest {
-        top = z.larger(top);
-    }
-    let mut half = [F::NEG_INFINITY; FEW / 2];
-    for lane in 0..FEW / 2 {
-        half[lane] = lanes[lane].larger(lanes[lane + FEW / 2]);
-    }
+    fold(&mut lanes, few);
+    let (mut half, mut top) = ([F::NEG_INFINITY; FEW / 2], [F::NEG_INFINITY]);
+    fold(&mut half, lanes.as_chunks().0);
+    fold(&mut top, rest.as_chunks().0);
     let (even, odd) = (half[0].larger(half[2]), half[1].larger(half[3]));
-    top.larger(even.larger(odd))
+    top[0].larger(even.larger(odd))
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@
 
 use super::modsel::ROOM;
 use super::pvalue::{p_value, smoothed_p_value};
-use super::survivors::Survivors;
+use super::survivors::{Survivor, Survivors};
 use crate::error::Error;
 use crate::kernels::Float;
 use crate::math::Randomness;
@@ -40,9 +40,10 @@ pub struct Partition {
     pub(crate) most_ranks: Option<Vec<u32>>,
     /// The scorings in use, each once.
     scorings: Vec<Scoring>,
-    /// For each cell its candidates' scorings, and its labels.
+    /// For each cell its candidates' scorings, its labels, and how many candidates the cells before it have.
     used: Vec<Vec<usize>>,
     members: Vec<Vec<u32>>,
+    starts: Vec<usize>,
 }
 
 impl Partition {
@@ -64,8 +65,10 @@ impl Partition {
             return Err(Error::Length { name: "most_ranks", found: ranks.len(), expected: cell_of.len() });
         }
         let mut scorings: Vec<Scoring> = Vec::new();
-        let mut used = Vec::with_capacity(cells.len());
+        let (mut used, mut starts, mut n_candidates) = (Vec::new(), Vec::new(), 0);
         for cell in cells {
+            starts.push(n_candidates);
+            n_candidates += cell.candidates.len();
             let mut indices = Vec::with_capacity(cell.candidates.len());
             for candidate in cell.candidates.iter() {
                 let known = scorings.iter().position(|scoring| *scoring == candidate.scoring);
@@ -76,7 +79,7 @@ impl Partition {
             }
             used.push(indices);
         }
-        Ok(Self { cell_of, most_ranks, scorings, used, members })
+        Ok(Self { cell_of, most_ranks, scorings, used, members, starts })
     }
 
     /// Refuses rows of another number of labels, and cells that the partition was not made of.
@@ -133,14 +136,12 @@ pub(crate) struct CellVote<F: Float> {
     tallies: Vec<Tally>,
     /// The row's scores between the thresholds of each candidate.
     between: Vec<f64>,
-    /// Where each cell's tallies begin.
-    starts: Vec<usize>,
 }
 
 impl<F: Float> Scratch for CellVote<F> {
     fn bytes(&self) -> usize {
         let scores = list_bytes(&self.table) + list_bytes(&self.between);
-        self.sorted.bytes() + scores + list_bytes(&self.tallies) + list_bytes(&self.starts)
+        self.sorted.bytes() + scores + list_bytes(&self.tallies)
     }
 }
 
@@ -151,18 +152,33 @@ impl<F: Float> CellVote<F> {
         self.sorted.reserve(k)?;
         self.table.clear();
         self.tallies.clear();
-        self.starts.clear();
         let n_candidates: usize = cells.iter().map(|cell| cell.candidates.len()).sum();
         self.between.clear();
         reserve(&mut self.table, k.saturating_mul(partition.scorings.len()))?;
         reserve(&mut self.tallies, n_candidates)?;
-        reserve(&mut self.between, ROOM.min(k.saturating_mul(n_candidates)))?;
-        reserve(&mut self.starts, cells.len())
+        reserve(&mut self.between, ROOM.min(k.saturating_mul(n_candidates)))
     }
 
     /// The label of the row that is ranked first.
-    fn top_label(&self) -> u32 {
-        self.sorted.labels[0]
+    pub(crate) fn top_label(&self) -> Option<u32> {
+        self.sorted.labels.first().copied()
+    }
+
+    /// The set of one row, each of its labels given to `each`, by rank. Allocates nothing once there is room.
+    #[inline(always)]
+    pub(crate) fn set<S: Simd>(
+        &mut self,
+        s: S,
+        view: &RowView<'_, F>,
+        cells: &[Cell],
+        partition: &Partition,
+        mut each: impl FnMut(u32),
+    ) {
+        self.row(s, view, cells, partition, |verdict| {
+            if verdict.is_in {
+                each(verdict.label);
+            }
+        });
     }
 
     /// Gives the verdict on each label, by rank.
@@ -204,13 +220,12 @@ impl<F: Float> CellVote<F> {
     fn tally(&mut self, cells: &[Cell], partition: &Partition, k: usize) {
         self.tallies.clear();
         self.between.clear();
-        self.starts.clear();
         for ((cell, used), members) in cells.iter().zip(&partition.used).zip(&partition.members) {
-            self.starts.push(self.tallies.len());
+            let first = self.tallies.len();
             if cell.candidates.len() == 1 || members.is_empty() {
+                self.tallies.resize(first + cell.candidates.len(), Tally::default());
                 continue;
             }
-            let first = self.tallies.len();
             let mut smallest = u128::MAX;
             for (candidate, &s) in cell.candidates.iter().zip(used) {
                 let scores = &self.table[s * k..][..k];
@@ -246,15 +261,11 @@ impl<F: Float> CellVote<F> {
 
     /// The candidate that a label selects, the first of equals.
     fn selected(&self, cells: &[Cell], partition: &Partition, cell: usize, label: u32, k: usize) -> usize {
-        let (mut best, mut fewest) = (0, u128::MAX);
-        let rule = &cells[cell];
-        let tallies = &self.tallies[self.starts[cell]..][..rule.candidates.len()];
-        for (j, (candidate, tally)) in rule.candidates.iter().zip(tallies).enumerate() {
-            if !tally.is_alive {
-                continue;
-            }
+        let candidates = &cells[cell].candidates;
+        let tallies = &self.tallies[partition.starts[cell]..][..candidates.len()];
+        let pairs = |&(j, (candidate, tally)): &(usize, (&Survivor, &Tally))| {
             let score = self.table[partition.used[cell][j] * k + label as usize];
-            let pairs = if score <= candidate.lo {
+            if score <= candidate.lo {
                 tally.at_lo
             } else if score > candidate.hi {
                 tally.at_hi
@@ -262,12 +273,10 @@ impl<F: Float> CellVote<F> {
                 let between = &self.between[tally.between.0..tally.between.1];
                 let own = tally.own + between.partition_point(|&s| s <= score) as u64;
                 candidate.weighted(candidate.pairs(score) + own)
-            };
-            if pairs < fewest {
-                (best, fewest) = (j, pairs);
             }
-        }
-        best
+        };
+        let alive = candidates.iter().zip(tallies).enumerate().filter(|(_, (_, tally))| tally.is_alive);
+        alive.min_by_key(pairs).map_or(0, |(j, _)| j)
     }
 }
 
@@ -323,35 +332,10 @@ impl<F: Float> TileWork<F> for CellSets<'_> {
         let view = TileView::of(tile, &candidates, randomness)?;
         let tile = view.tile;
         for i in 0..tile.count {
-            vote.row(s, &view.row(i, &candidates), cells, partition, |verdict| {
-                if verdict.is_in {
-                    sets.push(verdict.label);
-                }
-            });
-            sets.end_row(if *allow_empty { None } else { Some(vote.top_label()) })?;
+            vote.set(s, &view.row(i, &candidates), cells, partition, |label| sets.push(label));
+            sets.end_row(if *allow_empty { None } else { vote.top_label() })?;
         }
         Ok(())
-    }
-}
-
-/// The set of one row, added to `labels`; allocates nothing once there is room.
-#[inline(always)]
-pub(crate) fn predict_cell_row<S: Simd, F: Float>(
-    s: S,
-    view: &RowView<'_, F>,
-    cells: &[Cell],
-    partition: &Partition,
-    allow_empty: bool,
-    vote: &mut CellVote<F>,
-    labels: &mut Vec<u32>,
-) {
-    vote.row(s, view, cells, partition, |verdict| {
-        if verdict.is_in {
-            labels.push(verdict.label);
-        }
-    });
-    if labels.is_empty() && !allow_empty {
-        labels.push(vote.top_label());
     }
 }
 

@@ -14,8 +14,8 @@ mod radix;
 mod survivors;
 
 pub use cell_pairs::{CellCounts, Parting, count_cell_pairs};
+pub(crate) use cells::CellVote;
 pub use cells::{Cell, Partition, cell_p_values, predict_cell_sets};
-pub(crate) use cells::{CellVote, predict_cell_row};
 pub(crate) use modsel::Vote;
 pub use modsel::{predict_selected_sets, selected_p_values};
 pub use pairs::{Bracket, PairCounts, count_pairs};

@@ -173,32 +173,20 @@ impl<F: Float> Vote<F> {
         s: S,
         view: &RowView<'_, F>,
         survivors: &Survivors,
-        each: impl FnMut(u32),
+        mut each: impl FnMut(u32),
     ) {
         self.cutter.begin_row();
         if survivors.len() == 1 {
-            self.only(s, view, survivors, each);
+            let bounds = survivors.bounds(0);
+            let certain = self.cutter.begin_only(s, view, bounds);
+            self.cutter.first_labels(certain).iter().for_each(|&label| each(label));
+            self.cutter.walk(s, view, bounds, certain, |_, label, _| each(label));
             return;
         }
         for &m in survivors.order() {
             self.cut(s, view, survivors, m);
         }
         self.labels(s, view, survivors, each);
-    }
-
-    /// The set of a row by the only candidate.
-    #[inline(always)]
-    fn only<S: Simd>(
-        &mut self,
-        s: S,
-        view: &RowView<'_, F>,
-        survivors: &Survivors,
-        mut each: impl FnMut(u32),
-    ) {
-        let bounds = survivors.bounds(0);
-        let certain = self.cutter.begin_only(s, view, bounds);
-        self.cutter.first_labels(certain).iter().for_each(|&label| each(label));
-        self.cutter.walk(s, view, bounds, certain, |_, label, _| each(label));
     }
 
     /// The label of the row that is ranked first.
@@ -238,15 +226,14 @@ impl<F: Float> Vote<F> {
     /// The candidate that the label of a rank selects, and where the label stands in its set.
     #[inline(always)]
     fn selected(&self, survivors: &Survivors, rank: usize) -> (usize, Stand) {
-        let (mut best, mut fewest) = ((0, Stand::Out), None);
-        for (m, part) in self.parts[..survivors.len()].iter().enumerate().filter(|(_, part)| part.is_alive) {
+        let parts = self.parts[..survivors.len()].iter().enumerate().filter(|(_, part)| part.is_alive);
+        let counted = parts.map(|(m, part)| {
             let stand = part.stand(rank);
-            let pairs = part.pairs(&survivors[m], stand);
-            if fewest.is_none_or(|fewest| pairs < fewest) {
-                (best, fewest) = ((m, stand), Some(pairs));
-            }
-        }
-        best
+            (part.pairs(&survivors[m], stand), m, stand)
+        });
+        // The first of equals.
+        let fewest = counted.min_by_key(|(pairs, ..)| *pairs);
+        fewest.map_or((0, Stand::Out), |(_, m, stand)| (m, stand))
     }
 
     /// The labels of the set, by rank, once all sets are cut.
@@ -314,32 +301,18 @@ struct SelectedSets<'c> {
     randomness: &'c Randomness<'c>,
 }
 
-/// Working space for sets.
-#[derive(Debug, Default)]
-struct SetScratch<F: Float> {
-    vote: Vote<F>,
-    order: TileOrder<F>,
-    /// What each candidate's cut of a tile found.
-    ends: Vec<Ends>,
-}
-
-impl<F: Float> Scratch for SetScratch<F> {
-    fn bytes(&self) -> usize {
-        self.vote.bytes() + self.order.bytes() + list_bytes(&self.ends)
-    }
-}
-
 impl<F: Float> TileWork<F> for SelectedSets<'_> {
-    type Scratch = SetScratch<F>;
+    /// The last list has what each candidate's cut of a tile found.
+    type Scratch = (Vote<F>, TileOrder<F>, Vec<Ends>);
     type Out<'a> = SetBlock<'a>;
 
     fn reads(&self) -> Option<Reads> {
         Some(Reads { entropy: self.survivors.candidates().entropy, sums: false })
     }
 
-    fn begin(&self, n_labels: usize, scratch: &mut SetScratch<F>) -> Result<(), Error> {
-        reserve(&mut scratch.ends, self.survivors.len())?;
-        scratch.vote.reserve(self.survivors.len(), n_labels)
+    fn begin(&self, n_labels: usize, (vote, _, ends): &mut Self::Scratch) -> Result<(), Error> {
+        reserve(ends, self.survivors.len())?;
+        vote.reserve(self.survivors.len(), n_labels)
     }
 
     #[inline(always)]
@@ -347,7 +320,7 @@ impl<F: Float> TileWork<F> for SelectedSets<'_> {
         &self,
         s: S,
         tile: &mut Tile<'_, F>,
-        SetScratch { vote, order, ends }: &mut SetScratch<F>,
+        (vote, order, ends): &mut Self::Scratch,
         sets: &mut SetBlock<'_>,
     ) -> Result<(), Error> {
         let Self { survivors, tile_cuts, allow_empty, randomness } = self;
@@ -394,18 +367,11 @@ fn run_of_ranks(survivors: &Survivors, ends: &[Ends], row: usize) -> Option<u32>
     }
     let mut found = run;
     for rank in run..end {
-        let (mut selected, mut fewest) = (0, u128::MAX);
-        for m in (0..survivors.len()).filter(is_alive) {
-            let is_in = rank < size(m);
-            let pairs = if is_in {
-                survivors.weighted_at_lo(m, size(m))
-            } else {
-                survivors.weighted_at_hi(m, size(m))
-            };
-            if pairs < fewest {
-                (selected, fewest) = (m, pairs);
-            }
-        }
+        let pairs = |m: &usize| {
+            let size = size(*m);
+            if rank < size { survivors.weighted_at_lo(*m, size) } else { survivors.weighted_at_hi(*m, size) }
+        };
+        let selected = (0..survivors.len()).filter(is_alive).min_by_key(pairs).unwrap_or(0);
         if rank < size(selected) {
             if found < rank {
                 return None;
@@ -444,34 +410,20 @@ struct SelectedPValues<'c, L> {
     randomness: &'c Randomness<'c>,
 }
 
-/// Working space for p-values.
-#[derive(Debug, Default)]
-struct PValueScratch<F: Float> {
-    vote: Vote<F>,
-    sorted: SortedRow<F>,
-    /// The candidate that the label of each rank selects.
-    winners: Vec<usize>,
-}
-
-impl<F: Float> Scratch for PValueScratch<F> {
-    fn bytes(&self) -> usize {
-        self.vote.bytes() + self.sorted.bytes() + list_bytes(&self.winners)
-    }
-}
-
 impl<F: Float, L: AsRef<[f64]> + Sync> TileWork<F> for SelectedPValues<'_, L> {
-    type Scratch = PValueScratch<F>;
+    /// The last list has the candidate that the label of each rank selects.
+    type Scratch = (Vote<F>, SortedRow<F>, Vec<usize>);
     type Out<'a> = Planes<'a, f64>;
 
     fn reads(&self) -> Option<Reads> {
         Some(Reads { entropy: self.survivors.candidates().entropy, sums: false })
     }
 
-    fn begin(&self, n_labels: usize, scratch: &mut PValueScratch<F>) -> Result<(), Error> {
-        scratch.vote.reserve(self.survivors.len(), n_labels)?;
-        scratch.sorted.reserve(n_labels)?;
-        scratch.winners.clear();
-        reserve(&mut scratch.winners, n_labels)
+    fn begin(&self, n_labels: usize, (vote, sorted, winners): &mut Self::Scratch) -> Result<(), Error> {
+        vote.reserve(self.survivors.len(), n_labels)?;
+        sorted.reserve(n_labels)?;
+        winners.clear();
+        reserve(winners, n_labels)
     }
 
     #[inline(always)]
@@ -479,7 +431,7 @@ impl<F: Float, L: AsRef<[f64]> + Sync> TileWork<F> for SelectedPValues<'_, L> {
         &self,
         s: S,
         tile: &mut Tile<'_, F>,
-        PValueScratch { vote, sorted, winners }: &mut PValueScratch<F>,
+        (vote, sorted, winners): &mut Self::Scratch,
         out: &mut Planes<'_, f64>,
     ) -> Result<(), Error> {
         let (survivors, k) = (self.survivors, tile.n_labels());
@@ -507,66 +459,5 @@ impl<F: Float, L: AsRef<[f64]> + Sync> TileWork<F> for SelectedPValues<'_, L> {
             }
         }
         Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::math::Uniforms;
-    use crate::rows::Matrix;
-    use crate::score::{Reweight, Score, Scoring};
-    use crate::simd::Portable;
-    use proptest::prelude::*;
-
-    /// Whether each label is in: every candidate's counts at every label's threshold, as the definition has them.
-    fn naive(row: &[f32], survivors: &Survivors, randomness: &Randomness<'_>) -> Vec<bool> {
-        let view = RowView::of(Portable, row, &survivors.candidates(), randomness).unwrap();
-        let scores = |m: usize| {
-            let score = |label| view.label_score(Portable, label, &survivors[m].scoring, Scale::Ranked);
-            (0..row.len()).map(score).collect::<Vec<f64>>()
-        };
-        let scores: Vec<Vec<f64>> = (0..survivors.len()).map(scores).collect();
-        let is_in = |label: usize| {
-            let count = |m: usize| {
-                let q = scores[m][label].clamp(survivors[m].lo, survivors[m].hi);
-                let own = scores[m].iter().filter(|&&score| score <= q).count() as u64;
-                survivors[m].weighted(survivors[m].pairs(q) + own)
-            };
-            let winner = (0..survivors.len()).min_by_key(|&m| count(m)).unwrap();
-            scores[winner][label] <= survivors[winner].hi
-        };
-        (0..row.len()).map(is_in).collect()
-    }
-
-    proptest! {
-        #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 2 } else { 400 }))]
-        #[test]
-        fn each_label_is_judged_by_the_candidate_it_selects(
-            row in prop::collection::vec((-8_i8..8).prop_map(|z| f32::from(z) / 2.0), 1..9),
-            ends in prop::collection::vec((0.0_f64..4.0, 0.0_f64..2.0, 0_u64..4, 1_u32..3), 3),
-            between in prop::collection::vec(0.0_f64..1.0, 0..4),
-            u in 0.0_f64..1.0,
-        ) {
-            let kinds = [(Score::Aps, 1.0), (Score::Thr, 0.5), (Score::Aps, 4.0)];
-            let survivors: Vec<Survivor> = (kinds.into_iter().zip(ends))
-                .map(|((score, temperature), (lo, width, at_lo, weight))| {
-                    let mut between: Vec<f64> = between.iter().map(|t| (lo + width * t).next_up()).collect();
-                    between.sort_by(f64::total_cmp);
-                    let hi = between.last().copied().unwrap_or(lo + width);
-                    let scoring = Scoring::new(score, Reweight::NONE, temperature).unwrap();
-                    Survivor { scoring, lo, hi, at_lo, between, weight }
-                })
-                .collect();
-            let survivors = Survivors::new(survivors).unwrap();
-            let randomness = Randomness { uniforms: Uniforms::Fixed(u), ..Randomness::default() };
-            let matrix = Matrix::new(&row, row.len()).unwrap();
-            let sets =
-                predict_selected_sets(&matrix, &survivors, true, &randomness, &Plan::default()).unwrap();
-            let mut found = vec![false; row.len()];
-            sets.row(0).iter().for_each(|&label| found[label as usize] = true);
-            assert_eq!(found, naive(&row, &survivors, &randomness));
-            assert!(sets.row(0).is_sorted_by(|&a, &b| row[a as usize] > row[b as usize] || (row[a as usize] == row[b as usize] && a < b)));
-        }
     }
 }

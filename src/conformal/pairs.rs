@@ -6,7 +6,7 @@ use crate::error::Error;
 use crate::kernels::Float;
 use crate::math::Randomness;
 use crate::rows::{Rows, Tile};
-use crate::run::{Plan, Reads, Scratch, Size, TileWork, for_tiles, list_bytes, map_blocks, push, reserve};
+use crate::run::{Plan, Reads, Size, TileWork, for_tiles, map_blocks, push, reserve};
 use crate::score::{Candidates, Scoring, TileView, sharing_order};
 use crate::sets::{Bounds, RowCutter, Standing, TileCut, TileOrder};
 use crate::simd::Simd;
@@ -67,13 +67,24 @@ pub fn count_pairs<F: Float, R: Rows<F>>(
             SlotCut { slot, bounds, tile_cut }
         })
         .collect();
-    let size = Size::new(rows.n_rows(), rows.n_labels(), 2 * cuts.len());
+    let passes = 2 * cuts.len();
     let work = Pairs { candidates: Candidates::ordered(candidates, &order), cuts, keep, randomness };
-    // Added up block by block, in any order: they are integers, and the scores between are sorted.
-    let totals = Mutex::new(vec![PairCounts::default(); brackets.len()]);
-    map_blocks(size, plan, |range| {
-        let mut block = vec![PairCounts::default(); brackets.len()];
-        for_tiles(rows, range, &work, &mut block)?;
+    count_tiles(rows, &work, brackets.len(), passes, plan)
+}
+
+/// Counts the pairs of all rows at each of so many brackets. Blocks are added up in any order: counts are integers, and the
+/// scores between are sorted in the end.
+pub(super) fn count_tiles<F: Float, R: Rows<F>, W: for<'a> TileWork<F, Out<'a> = Vec<PairCounts>>>(
+    rows: &R,
+    work: &W,
+    n_brackets: usize,
+    passes: usize,
+    plan: &Plan<'_>,
+) -> Result<Vec<PairCounts>, Error> {
+    let totals = Mutex::new(vec![PairCounts::default(); n_brackets]);
+    map_blocks(Size::new(rows.n_rows(), rows.n_labels(), passes), plan, |range| {
+        let mut block = vec![PairCounts::default(); n_brackets];
+        for_tiles(rows, range, work, &mut block)?;
         let mut totals = totals.lock().unwrap_or_else(PoisonError::into_inner);
         totals.iter_mut().zip(&block).try_for_each(|(total, part)| total.add(part))
     })?;
@@ -136,31 +147,17 @@ struct Pairs<'c> {
     randomness: &'c Randomness<'c>,
 }
 
-/// Working space for counts.
-#[derive(Debug, Default)]
-struct PairScratch<F: Float> {
-    cutter: RowCutter<F>,
-    order: TileOrder<F>,
-    /// What lanes leave open of each cut, a bit for each row.
-    open: Vec<u32>,
-}
-
-impl<F: Float> Scratch for PairScratch<F> {
-    fn bytes(&self) -> usize {
-        self.cutter.bytes() + self.order.bytes() + list_bytes(&self.open)
-    }
-}
-
 impl<F: Float> TileWork<F> for Pairs<'_> {
-    type Scratch = PairScratch<F>;
+    /// The last list says which rows tiles leave open, a bit for each, for each cut.
+    type Scratch = (RowCutter<F>, TileOrder<F>, Vec<u32>);
     type Out<'a> = Vec<PairCounts>;
 
     fn reads(&self) -> Option<Reads> {
         Some(Reads { entropy: self.candidates.entropy, sums: false })
     }
 
-    fn begin(&self, n_labels: usize, scratch: &mut PairScratch<F>) -> Result<(), Error> {
-        scratch.cutter.reserve(n_labels)
+    fn begin(&self, n_labels: usize, (cutter, ..): &mut Self::Scratch) -> Result<(), Error> {
+        cutter.reserve(n_labels)
     }
 
     #[inline(always)]
@@ -168,7 +165,7 @@ impl<F: Float> TileWork<F> for Pairs<'_> {
         &self,
         s: S,
         tile: &mut Tile<'_, F>,
-        PairScratch { cutter, order, open }: &mut PairScratch<F>,
+        (cutter, order, open): &mut Self::Scratch,
         counts: &mut Vec<PairCounts>,
     ) -> Result<(), Error> {
         let Self { candidates, cuts, keep, randomness } = self;
@@ -192,9 +189,8 @@ impl<F: Float> TileWork<F> for Pairs<'_> {
             let row = view.row(i, candidates);
             // All cuts share one order, extended as far as the largest set needs.
             cutter.begin_row();
-            for (SlotCut { slot, bounds, .. }, _) in
-                cuts.iter().zip(&*open).filter(|(_, open)| *open >> i & 1 == 1)
-            {
+            let open_cuts = cuts.iter().zip(&*open).filter(|(_, open)| *open >> i & 1 == 1);
+            for (SlotCut { slot, bounds, .. }, _) in open_cuts {
                 let counts = &mut counts[*slot];
                 let mut kept = Ok(());
                 let certain = cutter.begin_shared(s, &row, bounds) as u64;

@@ -3,7 +3,7 @@
 use super::contents::{Condition, Contents, GroupKey, GroupName, Parted};
 use super::document;
 use super::json::Json;
-use crate::conformal::{Cell, CellVote, Partition, Survivor, Vote, predict_cell_row};
+use crate::conformal::{Cell, CellVote, Partition, Survivor, Vote};
 use crate::error::Error;
 use crate::kernels::Float;
 use crate::math::{Randomness, Uniforms};
@@ -302,12 +302,12 @@ fn predict_one<S: Simd, F: Float>(
     let candidates = partition.map_or_else(|| used.candidates(), Partition::candidates);
     let view = RowView::of(s, row, &candidates, randomness)?;
     if let Some(partition) = partition {
-        predict_cell_row(s, &view, &predictor.cells, partition, allow_empty, cell_vote, labels);
-        return Ok(());
+        cell_vote.set(s, &view, &predictor.cells, partition, |label| labels.push(label));
+    } else {
+        vote.row(s, &view, used, |label| labels.push(label));
     }
-    vote.row(s, &view, used, |label| labels.push(label));
     if labels.is_empty() && !allow_empty {
-        labels.extend(vote.top_label(s));
+        labels.extend(if partition.is_some() { cell_vote.top_label() } else { vote.top_label(s) });
     }
     Ok(())
 }

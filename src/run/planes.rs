@@ -26,17 +26,3 @@ impl<T> Planes<'_, T> {
         self.plane(0)
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn whole_planes_and_parts_are_the_same_places() {
-        let mut values = [0, 1, 2, 3, 4, 5];
-        let mut whole = Planes::Whole(&mut values, 3);
-        assert_eq!((whole.plane(1).to_vec(), whole.only().to_vec()), (vec![3, 4, 5], vec![0, 1, 2]));
-        let mut parts = Planes::Parts(values.chunks_exact_mut(3).collect());
-        assert_eq!((parts.plane(1).to_vec(), parts.only().to_vec()), (vec![3, 4, 5], vec![0, 1, 2]));
-    }
-}

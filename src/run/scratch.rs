@@ -39,6 +39,12 @@ impl<A: Scratch, B: Scratch> Scratch for (A, B) {
     }
 }
 
+impl<A: Scratch, B: Scratch, C: Scratch> Scratch for (A, B, C) {
+    fn bytes(&self) -> usize {
+        self.0.bytes() + self.1.bytes() + self.2.bytes()
+    }
+}
+
 /// Bytes that a list has room for.
 pub(crate) fn list_bytes<T>(list: &Vec<T>) -> usize {
     list.capacity() * size_of::<T>()

@@ -153,25 +153,12 @@ pub(crate) fn map_parts<T: Send, R: Send>(
     plan: &Plan<'_>,
     work: impl Fn(Range<usize>, T) -> Result<R, Error> + Sync,
 ) -> Result<Vec<R>, Error> {
-    let tasks = size.blocks().map(|range| {
-        let part = part(&range);
-        (range, part)
-    });
-    run(tasks, size, plan, work)
-}
-
-/// Runs the tasks in slices, each made when its slice begins, and collects their results.
-fn run<T: Send, R: Send>(
-    tasks: impl Iterator<Item = (Range<usize>, T)>,
-    size: Size,
-    plan: &Plan<'_>,
-    work: impl Fn(Range<usize>, T) -> Result<R, Error> + Sync,
-) -> Result<Vec<R>, Error> {
     let n_threads = threads_for(size, plan)?;
     let slice_rows = SLICE_ELEMENTS.div_ceil(size.row_cost).saturating_mul(n_threads);
     let work = |range, task| with_subnormals(|| work(range, task));
     let mut results = Vec::new();
-    let mut tasks = tasks.peekable();
+    // Parts are made when their slice begins.
+    let mut tasks = size.blocks().map(|range| (range.clone(), part(&range))).peekable();
     while let Some((first, _)) = tasks.peek() {
         let end = first.start.saturating_add(slice_rows);
         let slice = std::iter::from_fn(|| tasks.next_if(|(range, _)| range.start < end));
