@@ -1,5 +1,5 @@
-//! How many pairs of any row and a label of a cell have scores up to a threshold? Candidates are selected by these counts
-//! within a label or a cluster.
+//! How many pairs of any row and a label of a cell have scores up to a threshold? These counts select
+//! candidates within a label or a cluster.
 
 use super::pairs::{Bracket, PairCounts, check_brackets, count_tiles};
 use crate::error::Error;
@@ -10,7 +10,7 @@ use crate::run::{Plan, Reads, TileWork, push};
 use crate::score::{Candidates, Scale, Scoring, SortedRow, TileView};
 use crate::simd::Simd;
 
-/// What the pairs of any row and a label of one cell add up to, for a candidate at a bracket.
+/// The counts of a candidate at a bracket, over pairs of any row and a label of one cell.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CellCounts {
     /// Pairs with scores up to `lo`.
@@ -21,7 +21,7 @@ pub struct CellCounts {
     pub between: Vec<f64>,
 }
 
-/// How labels are parted while their pairs are counted.
+/// The cells of labels, for counting.
 #[derive(Clone, Copy, Debug)]
 pub struct Parting<'a> {
     /// The cell of each label; beyond `n_cells`, none.
@@ -32,7 +32,8 @@ pub struct Parting<'a> {
     pub most_ranks: Option<&'a [u32]>,
 }
 
-/// Counts for each candidate, cell and level, `brackets` and result in this order: levels run fastest.
+/// Counts the pairs of each candidate and cell, at each of their brackets. `brackets` and the result hold,
+/// for each candidate in turn and for each cell in turn, as many brackets.
 ///
 /// # Errors
 /// For a row that is not one of logits, U outside `[0, 1]`, or a bracket that is not one.

@@ -1,8 +1,9 @@
 //! What makes a score a set with a guarantee? Thresholds, p-values, and the selection of a candidate.
 //!
-//! [`quantile`] has the conformal threshold, [`radix`] the same for scores that are never together, [`pvalue`] p-values.
-//! [`modsel`] lets each label of a row select among candidates ([`survivors`]) by the counts of [`pairs`]; [`cells`] does so
-//! within labels or clusters, by those of [`cell_pairs`].
+//! [`quantile`] takes the conformal threshold of scores; [`radix`] takes it of scores that are never
+//! together. [`pvalue`] has p-values. [`modsel`] lets each label of a row select among candidates
+//! ([`survivors`]) by the counts of [`pairs`]. [`cells`] does this within labels or clusters, by the counts
+//! of [`cell_pairs`].
 
 mod cell_pairs;
 mod cells;

@@ -1,23 +1,29 @@
-//! How does each label of a row select among candidates, so that coverage stays exact with all the data (Liang, Zhu &
-//! Barber 2024)?
+//! How does each label of a row select among candidates, so that coverage stays exact with all the data
+//! (Liang, Zhu & Barber 2024)?
 //!
-//! Selecting the candidate with the smallest sets on the data that also calibrate it breaks their symmetry
-//! with the new row. It is restored by letting the new row take part: for each label y that the row might
-//! have, the candidate is the one that would be selected if (x, y) were one more calibration row. With
-//! `C(q)` the calibration pairs (row, label) with scores up to q, `c(q)` those of the new row, and
-//! `q = clip(S(x, y), lo, hi)` the threshold that the enlarged data would give,
-//! `m_y = argmin_m w_m (C_m(q_m) + c_m(q_m))`, the first of equals, and y is in the set iff
-//! `S^{m_y}(x, y) <= hi_{m_y}`. The weights `w_m` are fixed before the data are seen, all equal by default.
+//! If the data that calibrate a candidate also select it, they are no longer symmetric with the new row. The
+//! new row restores the symmetry by taking part: each label y that it might have selects the candidate that
+//! would be selected if (x, y) were one more calibration row.
+//!
+//! Let `C(q)` be the number of calibration pairs (row, label) with scores up to q, `c(q)` that of the new
+//! row's pairs, and `q = clip(S(x, y), lo, hi)`, the threshold of the enlarged data. Then `m_y = argmin_m w_m
+//! (C_m(q_m) + c_m(q_m))`, the first of equals, and y is in the set iff `S^{m_y}(x, y) <= hi_{m_y}`. The
+//! weights `w_m` are fixed before the data are seen; by default all are equal.
 //!
 //! ```text
-//! cut the row's set for each candidate (a tile of rows at once where labels are few)
-//! a candidate is alive if its count at lo is at most every other's count at hi; no label can select the others
-//! labels that every set of those alive holds are in; labels that none holds are out
-//! each label between selects the first candidate with the smallest count, and is in if that one's set holds it
+//! for each candidate: cut the row's set (of a tile of rows at once, where labels are few)
+//! a candidate is alive if its count at lo is at most the count at hi of each other one
+//! no label can select a candidate that is not alive
+//! a label that all sets of alive candidates hold is in; a label that none of them holds is out
+//! any other label selects the alive candidate with the smallest count
+//! it is in if that candidate's set holds it
 //! ```
 //!
-//! Sets are runs of ranks but for a few labels at the edge, so a candidate's set is kept as the length of the run and a list of
-//! what follows: the vote takes no memory for the labels, and time in proportion to them.
+//! Counts grow with q, so at a label's threshold the count of a candidate is between its counts at `lo` and
+//! at `hi`: a candidate whose count at `lo` is above another's count at `hi` loses for every label.
+//!
+//! A set is a run of the first ranks and a few labels after it. It is kept as the length of the run and a
+//! list of the others, so a vote takes no memory for the labels, and time in proportion to them.
 
 use super::pvalue::p_value;
 use super::survivors::{Survivor, Survivors};
@@ -32,16 +38,16 @@ use crate::score::{RowView, Scale, SortedRow, TileView, check_length};
 use crate::sets::{Ends, RowCutter, SetBlock, Sets, Standing, TileCut, TileOrder};
 use crate::simd::Simd;
 
-/// What one candidate makes of a row.
+/// The set of a row by one candidate.
 #[derive(Debug, Default)]
 struct Part {
-    /// The first so many labels, by rank, have scores up to `lo`.
+    /// The first `run` labels, by rank, have scores up to `lo`.
     run: usize,
-    /// The other labels of the set, as their ranks counted from 0, and their scores where those are above `lo`.
+    /// The other labels of the set: their ranks counted from 0, and their scores if these are above `lo`.
     rest: Vec<(u32, Option<f64>)>,
     /// The scores above `lo`, sorted.
     between: Vec<f64>,
-    /// Pairs up to `lo` and up to `hi`, the row's own among them, weighted.
+    /// Pairs up to `lo` and up to `hi`, of calibration and of the row, weighted.
     at_lo: u128,
     at_hi: u128,
     /// Whether some label may select it.
@@ -115,16 +121,17 @@ impl Part {
     }
 }
 
-/// Labels at the edge of their sets, of all candidates together, that there is room for from the start: half a megabyte.
-/// Few rows have more, so that few rows allocate.
+/// Labels after the runs, of all candidates together, for which room is made at first: half a megabyte. Few
+/// rows have more, so few rows allocate.
 pub(super) const ROOM: usize = 1 << 14;
 
 /// Working space for votes.
 #[derive(Debug, Default)]
 pub(crate) struct Vote<F: Float> {
     cutter: RowCutter<F>,
-    /// One for each candidate; there may be room for more.
+    /// One for each candidate; more if an earlier call had more candidates.
     parts: Vec<Part>,
+    /// The labels of the row that cannot occur, if they were asked for.
     impossible: Vec<u32>,
 }
 
@@ -166,7 +173,7 @@ impl<F: Float> Vote<F> {
         Ok(())
     }
 
-    /// The set of one row, each of its labels given to `each`, by rank.
+    /// Calls `each` with the labels of the row's set, by rank.
     #[inline(always)]
     pub(crate) fn row<S: Simd>(
         &mut self,
@@ -189,7 +196,7 @@ impl<F: Float> Vote<F> {
         self.labels(s, view, survivors, each);
     }
 
-    /// The label of the row that is ranked first.
+    /// The most probable label of the row.
     #[inline(always)]
     pub(crate) fn top_label<S: Simd>(&mut self, s: S) -> Option<u32> {
         self.cutter.top_label(s)
@@ -205,7 +212,7 @@ impl<F: Float> Vote<F> {
         part.count(&survivors[m]);
     }
 
-    /// Finds who may be selected, once all sets are cut.
+    /// Finds the candidates that may be selected, once all sets are cut.
     #[inline(always)]
     fn alive(&mut self, n: usize) -> Alive {
         let parts = &mut self.parts[..n];
@@ -236,7 +243,7 @@ impl<F: Float> Vote<F> {
         fewest.map_or((0, Stand::Out), |(_, m, stand)| (m, stand))
     }
 
-    /// The labels of the set, by rank, once all sets are cut.
+    /// Calls `each` with the labels of the set, by rank, once all sets are cut.
     #[inline(always)]
     fn labels<S: Simd>(
         &mut self,
@@ -254,7 +261,7 @@ impl<F: Float> Vote<F> {
         }
     }
 
-    /// The label of a rank; those that cannot occur come last.
+    /// The label of a rank; labels that cannot occur come last.
     #[inline(always)]
     fn label<S: Simd>(&mut self, s: S, row: &[F], rank: usize) -> u32 {
         if let Some(label) = self.cutter.label(s, rank) {
@@ -268,8 +275,8 @@ impl<F: Float> Vote<F> {
     }
 }
 
-/// The sets of rows whose labels select among candidates. With `allow_empty` false a set that would be
-/// empty holds the top label.
+/// The prediction sets of rows whose labels select among candidates. With `allow_empty` false, a set that
+/// would be empty holds the top label.
 ///
 /// # Errors
 /// For a row that is not one of logits, or U outside `[0, 1]`.
@@ -354,8 +361,8 @@ impl<F: Float> TileWork<F> for SelectedSets<'_> {
     }
 }
 
-/// The size of a row's set, where every candidate's set is a run of ranks with no score between `lo` and `hi`, and the
-/// selected labels are such a run too.
+/// The size of a row's set, if every candidate's set is a run of ranks without scores between `lo` and `hi`;
+/// `None` if the labels that are in are no such run.
 #[inline(always)]
 fn run_of_ranks(survivors: &Survivors, ends: &[Ends], row: usize) -> Option<u32> {
     let size = |m: usize| ends[m].size_in(row);

@@ -1,4 +1,11 @@
-//! How many pairs of a row and a label have scores up to a threshold? Candidates are selected by these counts.
+//! How many pairs of a row and a label have scores up to a threshold? These counts select candidates.
+//!
+//! ```text
+//! for each tile of rows, and each cut (a candidate at a bracket):
+//!     find where the sets of all rows end, in lanes, where labels are few
+//! for each row that some cut leaves open, and each such cut:
+//!     walk the labels of the row's set by rank, and count them
+//! ```
 
 use std::sync::{Mutex, PoisonError};
 
@@ -35,10 +42,11 @@ pub struct PairCounts {
     pub between: Vec<f64>,
 }
 
-/// Counts for each candidate at each of its brackets. `brackets` holds one run for each candidate, all
-/// equally long; so does the result. With `keep`, the scores between are kept.
+/// Counts the pairs of each candidate at each of its brackets. `brackets` holds the brackets of the first
+/// candidate, then those of the second, as many for each; the result has the same order. With `keep`, the
+/// scores between are kept.
 ///
-/// One reading of the rows, whatever the number of candidates; those that share a reweighting and a
+/// The rows are read once, whatever the number of candidates. Candidates with equal reweighting and
 /// temperature share their sums.
 ///
 /// # Errors
@@ -58,7 +66,7 @@ pub fn count_pairs<F: Float, R: Rows<F>>(
     let mut order = Vec::new();
     sharing_order(candidates, &mut order);
     let is_only = brackets.len() == 1;
-    // Candidates that share their sums side by side; each cut knows where its counts belong.
+    // Candidates that share their sums stand side by side; each cut knows where its counts belong.
     let cuts: Vec<SlotCut> = (order.iter())
         .flat_map(|&c| (c * levels..(c + 1) * levels).map(move |slot| (c, slot)))
         .map(|(c, slot)| {
@@ -72,8 +80,8 @@ pub fn count_pairs<F: Float, R: Rows<F>>(
     count_tiles(rows, &work, brackets.len(), passes, plan)
 }
 
-/// Counts the pairs of all rows at each of so many brackets. Blocks are added up in any order: counts are integers, and the
-/// scores between are sorted in the end.
+/// Counts the pairs of all rows at each of so many brackets. Blocks are added up in any order: counts are
+/// integers, and the scores between are sorted in the end.
 pub(super) fn count_tiles<F: Float, R: Rows<F>, W: for<'a> TileWork<F, Out<'a> = Vec<PairCounts>>>(
     rows: &R,
     work: &W,
@@ -95,7 +103,7 @@ pub(super) fn count_tiles<F: Float, R: Rows<F>, W: for<'a> TileWork<F, Out<'a> =
     Ok(totals)
 }
 
-/// Refuses brackets that are not pairs `lo <= hi`, or not as many for each of so many slots.
+/// Refuses brackets unless `lo <= hi` in each, and there are as many for each of `slots`.
 pub(super) fn check_brackets(
     brackets: &[Bracket],
     slots: usize,
@@ -112,10 +120,12 @@ pub(super) fn check_brackets(
     }
 }
 
-/// A cut of rows, the same in lanes where it can be made in them, and where its counts belong.
+/// A candidate at a bracket.
 struct SlotCut {
+    /// Where its counts belong.
     slot: usize,
     bounds: Bounds,
+    /// The cut of all rows of a tile, if it can be made in lanes.
     tile_cut: Option<TileCut>,
 }
 
@@ -148,7 +158,7 @@ struct Pairs<'c> {
 }
 
 impl<F: Float> TileWork<F> for Pairs<'_> {
-    /// The last list says which rows tiles leave open, a bit for each, for each cut.
+    /// The list holds the rows that each cut leaves open, a bit for each.
     type Scratch = (RowCutter<F>, TileOrder<F>, Vec<u32>);
     type Out<'a> = Vec<PairCounts>;
 

@@ -18,7 +18,7 @@ pub(super) type Compressed<'py> = (Bound<'py, PyArray1<i64>>, Bound<'py, PyArray
 pub(super) type Counts<'py> = (Bound<'py, PyArray2<u64>>, Vec<Bound<'py, PyArray1<f64>>>);
 pub(super) type Rows<'py> = Option<PyReadonlyArray1<'py, i64>>;
 
-/// A candidate: score, reweighting and temperature, checked together.
+/// A candidate: its score, reweighting and temperature, checked together.
 #[pyclass(frozen, module = "tightset._core", name = "Scoring")]
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PyScoring(pub(super) Scoring);
@@ -76,7 +76,7 @@ pub(super) fn contiguous<'a, T: numpy::Element>(
     array.as_slice().map_err(|_| PyValueError::new_err(format!("{name} must be contiguous")))
 }
 
-/// The values of a matrix, row after row; a column-major one is refused.
+/// The values of a matrix, row after row. A column-major matrix is refused.
 pub(super) fn row_major<'a>(name: &str, array: &'a PyReadonlyArray2<'_, f64>) -> PyResult<&'a [f64]> {
     let values = array.as_array().to_slice();
     values.ok_or_else(|| PyValueError::new_err(format!("{name} must be contiguous, in C order")))
@@ -132,7 +132,7 @@ macro_rules! in_computing_type {
 }
 pub(super) use in_computing_type;
 
-/// A result of this shape that `work` fills, on so many readings of the table.
+/// A result of `rows` times `columns` that `work` fills. The call reads the table about `passes` times.
 pub(super) fn filled<T: Zero + Send>(
     py: Python<'_>,
     (table, passes): (&Table, usize),
@@ -157,7 +157,7 @@ pub(super) fn filled_matrix<'py, T: Zero + Send + numpy::Element>(
     matrix(py, filled(py, (table, passes), table.shape(), n_threads, work)?, table.shape())
 }
 
-/// What `work` makes of so many readings of the table.
+/// The result of `work`. The call reads the table about `passes` times.
 pub(super) fn entered<T: Send>(
     py: Python<'_>,
     (table, passes): (&Table, usize),

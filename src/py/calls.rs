@@ -258,7 +258,7 @@ pub(super) fn simd_level() -> &'static str {
     crate::level().name()
 }
 
-/// Largest logit of each row: a pass that only reads, which benchmarks measure the others by.
+/// Largest logit of each row. Benchmarks compare other passes with this one, which only reads.
 #[pyfunction]
 #[pyo3(name = "_row_maxima", signature = (logits, *, n_threads=None))]
 pub(super) fn row_maxima<'py>(

@@ -1,6 +1,6 @@
 //! How is a call run? In blocks of rows over threads, a tile at a time, in working space that threads keep.
 //!
-//! Nothing here knows what is computed: a call is a [`TileWork`].
+//! A call is a [`TileWork`]; nothing here knows what it computes.
 
 mod memory;
 mod planes;

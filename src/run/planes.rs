@@ -1,10 +1,11 @@
-//! Where do results go? Into planes of rows, one for each candidate, of which a block of rows fills its part.
+//! Where do results go? Into planes of rows, one plane for each candidate. A block of rows fills its part of
+//! each plane.
 
 /// What a block of rows fills: its part of each plane.
 #[derive(Debug)]
 pub(crate) enum Planes<'a, T> {
-    /// All planes, one after the other, each of so many values: those of a call that is one block. Nothing is
-    /// allocated for them.
+    /// All planes, one after the other, and the length of each: for a call that is one block. This allocates
+    /// nothing.
     Whole(&'a mut [T], usize),
     /// Some rows of each plane.
     Parts(Vec<&'a mut [T]>),

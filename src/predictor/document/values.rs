@@ -12,7 +12,7 @@ pub(super) fn refuse<T>(what: impl Into<String>) -> Result<T, Error> {
     Err(Error::Document(what.into()))
 }
 
-/// Says of an error that it was found in a document.
+/// Makes an error one about the document.
 pub(super) fn in_document<T>(result: Result<T, Error>) -> Result<T, Error> {
     result.map_err(|error| Error::Document(error.to_string()))
 }
@@ -166,7 +166,7 @@ impl<'a, 'j> Value<'a, 'j> {
     }
 }
 
-/// The fields of an object. They are marked as they are read; those that are left at the end are unknown.
+/// The fields of an object. Each is marked when it is read; fields without a mark at the end are unknown.
 pub(super) struct Fields<'a, 'j> {
     name: &'static str,
     fields: &'a [Field<'j>],
