@@ -318,6 +318,7 @@ impl<F: Float> TileWork<F> for SelectedSets<'_> {
     }
 
     fn begin(&self, n_labels: usize, (vote, _, ends): &mut Self::Scratch) -> Result<(), Error> {
+        ends.clear();
         reserve(ends, self.survivors.len())?;
         vote.reserve(self.survivors.len(), n_labels)
     }
