@@ -1,4 +1,4 @@
-//! One error type. Its text is what users read: it names the argument, the place and the value.
+//! Why was a call refused? Users read the text of the error: it names the argument, the place and the value.
 
 use std::fmt;
 
@@ -66,7 +66,7 @@ pub enum Error {
         /// What it was.
         found: String,
     },
-    /// Two arguments have lengths that do not belong together.
+    /// An argument has another length than the rows.
     Length {
         /// Name of the argument.
         name: &'static str,
@@ -91,7 +91,7 @@ pub enum Error {
         /// Bytes of one.
         size: usize,
     },
-    /// The work was stopped from outside.
+    /// The caller stopped the work.
     Interrupted,
     /// A defect in this library, caught at the boundary.
     Internal(String),
@@ -103,10 +103,8 @@ impl Error {
         let found = found.to_string();
         Self::Argument { name, expected, found: if found == "NaN" { "nan".to_owned() } else { found } }
     }
-}
 
-impl Error {
-    /// Names the row by its place in the call, where it was named by its place in a tile.
+    /// Names the row by its position in the call instead of its place in a tile.
     pub(crate) fn at_row(mut self, position: impl Fn(usize) -> usize) -> Self {
         if let Self::Logit { row, .. } | Self::NoPossibleLabel { row } | Self::Label { row, .. } = &mut self {
             *row = position(*row);

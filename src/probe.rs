@@ -1,4 +1,4 @@
-//! What do benchmarks and fuzzing need of the inside? No part of the interface.
+//! What do benchmarks and fuzzing need from inside the crate? This is no part of the interface.
 
 use crate::error::Error;
 use crate::kernels::{self, Float};
@@ -9,8 +9,8 @@ use crate::run::{Plan, Planes, Reads, TileWork, fill_tiles};
 use crate::score::check_length;
 use crate::simd::{NoLines, Simd, dispatch};
 
-/// Largest logit of each row, written to `out`: a pass that only reads, which benchmarks measure the others by. Values are
-/// not checked: NaN is passed over or not.
+/// Writes the largest logit of each row to `out`. Benchmarks compare other passes with this one, which only
+/// reads. Values are not checked: NaN may be passed over or not.
 ///
 /// # Errors
 /// When the plan asks for no thread, or `out` has another length than there are rows.
@@ -50,7 +50,7 @@ pub fn exact_sum(row: &[f32], shift: f32, scale: f32) -> i128 {
     dispatch!(s => kernels::sum(s, row, shift, scale, Grain::of(row.len()), NoLines))
 }
 
-/// [`exact_sum`] added up in float64 as it comes: what exactness costs is measured against it.
+/// [`exact_sum`] added up in float64, in order: a benchmark measures what exactness costs against this.
 #[must_use]
 pub fn plain_sum(row: &[f32], shift: f32, scale: f32) -> f64 {
     dispatch!(_s => {
@@ -62,20 +62,30 @@ pub fn plain_sum(row: &[f32], shift: f32, scale: f32) -> f64 {
     })
 }
 
-/// The text of a JSON object with the hash that belongs to it: what fuzzing needs to get past the hash.
+/// The text of a JSON object with the right hash, which fuzzing needs to get past the hash.
 #[must_use]
 pub fn sealed(text: &str) -> Option<String> {
     let document = Json::parse(text).ok().filter(|document| matches!(document, Json::Object(_)))?;
     Some(document.sealed().pretty())
 }
 
-/// Several registers of maxima, so that no comparison waits for the one before.
+/// Several registers of maxima, so that no comparison waits for another.
 const LANES: usize = 64;
-/// Rows shorter than [`LANES`] are mostly remainder, which is taken in this many lanes first.
+/// Lanes for what is left of a row after chunks of [`LANES`]: most of a short row.
 const FEW: usize = 8;
 
-/// Lanes are folded in halves: in a chain each comparison would wait for the one before, which for short
-/// rows takes longer than reading them.
+/// Takes the maximum of each lane over the chunks.
+#[inline(always)]
+fn fold<const N: usize, F: Float>(lanes: &mut [F; N], chunks: &[[F; N]]) {
+    for chunk in chunks {
+        for lane in 0..N {
+            lanes[lane] = chunk[lane].larger(lanes[lane]);
+        }
+    }
+}
+
+/// The largest value of a row. Lanes are folded in halves: in a chain each comparison would wait for another,
+/// which takes longer than reading a short row.
 #[inline(always)]
 fn largest<F: Float>(row: &[F]) -> F {
     let (whole, rest) = row.as_chunks::<LANES>();
@@ -83,32 +93,15 @@ fn largest<F: Float>(row: &[F]) -> F {
     let mut lanes = [F::NEG_INFINITY; FEW];
     if !whole.is_empty() {
         let mut wide = [F::NEG_INFINITY; LANES];
-        for chunk in whole {
-            for lane in 0..LANES {
-                wide[lane] = chunk[lane].larger(wide[lane]);
-            }
-        }
-        for chunk in wide.as_chunks::<FEW>().0 {
-            for lane in 0..FEW {
-                lanes[lane] = chunk[lane].larger(lanes[lane]);
-            }
-        }
+        fold(&mut wide, whole);
+        fold(&mut lanes, wide.as_chunks().0);
     }
-    for chunk in few {
-        for lane in 0..FEW {
-            lanes[lane] = chunk[lane].larger(lanes[lane]);
-        }
-    }
-    let mut top = F::NEG_INFINITY;
-    for &z in rest {
-        top = z.larger(top);
-    }
-    let mut half = [F::NEG_INFINITY; FEW / 2];
-    for lane in 0..FEW / 2 {
-        half[lane] = lanes[lane].larger(lanes[lane + FEW / 2]);
-    }
+    fold(&mut lanes, few);
+    let (mut half, mut top) = ([F::NEG_INFINITY; FEW / 2], [F::NEG_INFINITY]);
+    fold(&mut half, lanes.as_chunks().0);
+    fold(&mut top, rest.as_chunks().0);
     let (even, odd) = (half[0].larger(half[2]), half[1].larger(half[3]));
-    top.larger(even.larger(odd))
+    top[0].larger(even.larger(odd))
 }
 
 #[cfg(test)]

@@ -2,12 +2,12 @@
 
 use proptest::prelude::*;
 
-/// Of thresholds, and of what else is tried one after another, each is taken, or under Miri, where one cut takes a quarter
-/// of a second, every ninth or third.
+/// Steps through lists of thresholds, and of what else is tried one by one. Tests try each; under Miri, where
+/// one cut takes a quarter of a second, every ninth or third.
 pub(crate) const THRESHOLDS: usize = if cfg!(miri) { 9 } else { 1 };
 pub(crate) const OTHERS: usize = if cfg!(miri) { 3 } else { 1 };
 
-/// Logits as they are, ties, and what is hard to compute with.
+/// Ordinary logits, ties, and logits that are hard to compute with.
 pub(crate) fn logit() -> impl Strategy<Value = f64> {
     prop_oneof![
         8 => -12.0_f64..12.0,

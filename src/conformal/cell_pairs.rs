@@ -1,18 +1,16 @@
-//! How many pairs of any row and a label of a cell have scores up to a threshold? Candidates are selected by these counts
-//! within a label or a cluster.
+//! How many pairs of any row and a label of a cell have scores up to a threshold? These counts select
+//! candidates within a label or a cluster.
 
-use std::sync::{Mutex, PoisonError};
-
-use super::pairs::{Bracket, check_brackets};
+use super::pairs::{Bracket, PairCounts, check_brackets, count_tiles};
 use crate::error::Error;
 use crate::kernels::Float;
 use crate::math::Randomness;
 use crate::rows::{Rows, Tile};
-use crate::run::{Plan, Reads, Size, TileWork, for_tiles, map_blocks, push, reserve};
+use crate::run::{Plan, Reads, TileWork, push};
 use crate::score::{Candidates, Scale, Scoring, SortedRow, TileView};
 use crate::simd::Simd;
 
-/// What the pairs of any row and a label of one cell add up to, for a candidate at a bracket.
+/// The counts of a candidate at a bracket, over pairs of any row and a label of one cell.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CellCounts {
     /// Pairs with scores up to `lo`.
@@ -23,7 +21,7 @@ pub struct CellCounts {
     pub between: Vec<f64>,
 }
 
-/// How labels are parted while their pairs are counted.
+/// The cells of labels, for counting.
 #[derive(Clone, Copy, Debug)]
 pub struct Parting<'a> {
     /// The cell of each label; beyond `n_cells`, none.
@@ -34,7 +32,8 @@ pub struct Parting<'a> {
     pub most_ranks: Option<&'a [u32]>,
 }
 
-/// Counts for each candidate, cell and level, `brackets` and result in this order: levels run fastest.
+/// Counts the pairs of each candidate and cell, at each of their brackets. `brackets` and the result hold,
+/// for each candidate in turn and for each cell in turn, as many brackets.
 ///
 /// # Errors
 /// For a row that is not one of logits, U outside `[0, 1]`, or a bracket that is not one.
@@ -60,24 +59,9 @@ pub fn count_cell_pairs<F: Float, R: Rows<F>>(
         }
     }
     let work = CellPairs { candidates: Candidates::apart(candidates), parting, brackets, keep, randomness };
-    let totals = Mutex::new(vec![CellCounts::default(); brackets.len()]);
-    map_blocks(Size::new(rows.n_rows(), rows.n_labels(), 8 * candidates.len()), plan, |range| {
-        let mut block = vec![CellCounts::default(); brackets.len()];
-        for_tiles(rows, range, &work, &mut block)?;
-        let mut totals = totals.lock().unwrap_or_else(PoisonError::into_inner);
-        for (total, part) in totals.iter_mut().zip(block) {
-            total.at_lo += part.at_lo;
-            total.at_hi += part.at_hi;
-            reserve(&mut total.between, part.between.len())?;
-            total.between.extend(part.between);
-        }
-        Ok(())
-    })?;
-    let mut totals = totals.into_inner().unwrap_or_else(PoisonError::into_inner);
-    for total in &mut totals {
-        total.between.sort_unstable_by(f64::total_cmp);
-    }
-    Ok(totals)
+    let counts = count_tiles(rows, &work, brackets.len(), 8 * candidates.len(), plan)?;
+    let of_cell = |PairCounts { at_lo, at_hi, between, .. }| CellCounts { at_lo, at_hi, between };
+    Ok(counts.into_iter().map(of_cell).collect())
 }
 
 struct CellPairs<'c> {
@@ -90,7 +74,7 @@ struct CellPairs<'c> {
 
 impl<F: Float> TileWork<F> for CellPairs<'_> {
     type Scratch = SortedRow<F>;
-    type Out<'a> = Vec<CellCounts>;
+    type Out<'a> = Vec<PairCounts>;
 
     fn reads(&self) -> Option<Reads> {
         Some(Reads { entropy: self.candidates.entropy, sums: false })
@@ -106,7 +90,7 @@ impl<F: Float> TileWork<F> for CellPairs<'_> {
         s: S,
         tile: &mut Tile<'_, F>,
         sorted: &mut SortedRow<F>,
-        counts: &mut Vec<CellCounts>,
+        counts: &mut Vec<PairCounts>,
     ) -> Result<(), Error> {
         let &Parting { cell_of, n_cells, most_ranks } = self.parting;
         let levels = self.brackets.len() / (self.candidates.list.len() * n_cells);

@@ -1,17 +1,25 @@
-//! What are sets and p-values where labels have thresholds of their own, for coverage given the label or its cluster?
+//! What are sets and p-values where labels have thresholds of their own? This gives coverage for each label
+//! or cluster.
 //!
-//! Labels are parted into cells, one for each label or for labels that are calibrated together. A cell has
-//! one candidate with its threshold, or several among which each of its labels selects: the rule of
-//! `modsel.rs` with the cell's rows for `lo`, `hi` and the rank, and with pairs of any row and a label of
-//! the cell in the counts. Given the rows of other cells, the choice is a symmetric function of the cell's
-//! rows and the new one, so coverage within the cell is exact. A cell that calibrates with all rows, for
-//! labels that have too few of their own, counts all labels.
+//! ```text
+//! score all labels of the row by each scoring in use
+//! for each cell with several candidates, and each of these:
+//!     count the row's pairs (the labels of the cell) up to lo and up to hi; sort the scores between
+//! each label selects a candidate of its cell by the rule of `modsel.rs`
+//! a label is in if its score by the selected candidate is at most that candidate's hi
+//! ```
 //!
-//! A label's rank may be limited (Shi et al. 2024): beyond it the score is infinite.
+//! Each label is in one cell; a cell holds one label, or several that are calibrated together. It has one
+//! candidate with a threshold, or several candidates. `lo`, `hi` and the rank are those of the cell's rows;
+//! counts are of pairs of any row and a label of the cell. Given the rows of other cells, the choice is a
+//! symmetric function of the cell's rows and the new row, so coverage within the cell is exact. Labels with
+//! too few rows may share a cell that calibrates with all rows and counts all labels.
+//!
+//! A label's rank may be limited (Shi et al. 2024): beyond that rank its score is infinite.
 
 use super::modsel::ROOM;
 use super::pvalue::{p_value, smoothed_p_value};
-use super::survivors::Survivors;
+use super::survivors::{Survivor, Survivors};
 use crate::error::Error;
 use crate::kernels::Float;
 use crate::math::Randomness;
@@ -21,12 +29,12 @@ use crate::score::{Candidates, RowView, Scale, Scoring, SortedRow, TileView, che
 use crate::sets::{SetBlock, Sets};
 use crate::simd::Simd;
 
-/// What some labels or some rows are calibrated with.
+/// The calibration of some labels, or of some rows.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cell {
     /// One candidate with its threshold `hi`, or those among which each label selects.
     pub candidates: Survivors,
-    /// Whether selection counts the pairs of all labels, not of the cell's alone.
+    /// Whether selection counts pairs of all labels, instead of the cell's labels.
     pub counts_all: bool,
     /// The sorted calibration scores of each candidate; none if they were not kept.
     pub scores: Vec<Vec<f64>>,
@@ -40,9 +48,12 @@ pub struct Partition {
     pub(crate) most_ranks: Option<Vec<u32>>,
     /// The scorings in use, each once.
     scorings: Vec<Scoring>,
-    /// For each cell its candidates' scorings, and its labels.
+    /// The scoring of each candidate of each cell.
     used: Vec<Vec<usize>>,
+    /// The labels of each cell.
     members: Vec<Vec<u32>>,
+    /// Where the tallies of each cell begin: see [`CellVote::tally`].
+    starts: Vec<usize>,
 }
 
 impl Partition {
@@ -64,8 +75,10 @@ impl Partition {
             return Err(Error::Length { name: "most_ranks", found: ranks.len(), expected: cell_of.len() });
         }
         let mut scorings: Vec<Scoring> = Vec::new();
-        let mut used = Vec::with_capacity(cells.len());
-        for cell in cells {
+        let (mut used, mut starts, mut n_tallies) = (Vec::new(), Vec::new(), 0);
+        for (cell, members) in cells.iter().zip(&members) {
+            starts.push(n_tallies);
+            n_tallies += if has_tallies(cell, members) { cell.candidates.len() } else { 0 };
             let mut indices = Vec::with_capacity(cell.candidates.len());
             for candidate in cell.candidates.iter() {
                 let known = scorings.iter().position(|scoring| *scoring == candidate.scoring);
@@ -76,10 +89,10 @@ impl Partition {
             }
             used.push(indices);
         }
-        Ok(Self { cell_of, most_ranks, scorings, used, members })
+        Ok(Self { cell_of, most_ranks, scorings, used, members, starts })
     }
 
-    /// Refuses rows of another number of labels, and cells that the partition was not made of.
+    /// Refuses rows with another number of labels, and cells other than those the partition was made of.
     fn check(&self, cells: &[Cell], n_labels: usize) -> Result<(), Error> {
         let expected = self.cell_of.len();
         if n_labels != expected {
@@ -95,77 +108,98 @@ impl Partition {
         Ok(())
     }
 
-    /// What rows are viewed for.
+    /// All scorings in use: a row is read for these.
     pub(crate) fn candidates(&self) -> Candidates<'_> {
         Candidates::apart(&self.scorings)
     }
 }
 
-/// What one candidate of a cell counts in a row, and whether a label may select it.
+/// Whether labels of a cell have something to select.
+fn has_tallies(cell: &Cell, members: &[u32]) -> bool {
+    cell.candidates.len() > 1 && !members.is_empty()
+}
+
+/// The counts of one candidate of a cell, for one row.
 #[derive(Clone, Copy, Debug, Default)]
 struct Tally {
+    /// Pairs up to `lo` and up to `hi`, of calibration and of the row, weighted.
     at_lo: u128,
     at_hi: u128,
+    /// Whether some label may select it.
     is_alive: bool,
-    /// The row's own pairs up to `lo`.
+    /// The row's pairs up to `lo`.
     own: u64,
-    /// Where its scores between the thresholds stand in a list, sorted.
+    /// The range of the row's scores between `lo` and `hi` in [`CellVote::between`], sorted.
     between: (usize, usize),
 }
 
-/// What a label gets.
+/// What was found for a label.
 #[derive(Clone, Copy, Debug)]
 struct Verdict {
     label: u32,
-    /// Its cell, and the candidate of it that the label selects.
     cell: usize,
+    /// The candidate of the cell that the label selects, and the label's score by it.
     winner: usize,
     score: f64,
     is_in: bool,
 }
 
-/// Working space for the rows of cells.
+/// Working space for one row at a time.
 #[derive(Debug, Default)]
 pub(crate) struct CellVote<F: Float> {
     sorted: SortedRow<F>,
-    /// Scores, one run of labels for each scoring.
+    /// The scores of all labels, by each scoring.
     table: Vec<f64>,
+    /// One for each candidate of each cell that has several.
     tallies: Vec<Tally>,
-    /// The row's scores between the thresholds of each candidate.
+    /// The row's scores between `lo` and `hi` of each candidate.
     between: Vec<f64>,
-    /// Where each cell's tallies begin.
-    starts: Vec<usize>,
 }
 
 impl<F: Float> Scratch for CellVote<F> {
     fn bytes(&self) -> usize {
         let scores = list_bytes(&self.table) + list_bytes(&self.between);
-        self.sorted.bytes() + scores + list_bytes(&self.tallies) + list_bytes(&self.starts)
+        self.sorted.bytes() + scores + list_bytes(&self.tallies)
     }
 }
 
 impl<F: Float> CellVote<F> {
-    /// Makes room for rows of a partition's labels.
+    /// Makes room for rows of these cells.
     pub(crate) fn reserve(&mut self, cells: &[Cell], partition: &Partition) -> Result<(), Error> {
         let k = partition.cell_of.len();
         self.sorted.reserve(k)?;
         self.table.clear();
         self.tallies.clear();
-        self.starts.clear();
         let n_candidates: usize = cells.iter().map(|cell| cell.candidates.len()).sum();
         self.between.clear();
         reserve(&mut self.table, k.saturating_mul(partition.scorings.len()))?;
         reserve(&mut self.tallies, n_candidates)?;
-        reserve(&mut self.between, ROOM.min(k.saturating_mul(n_candidates)))?;
-        reserve(&mut self.starts, cells.len())
+        reserve(&mut self.between, ROOM.min(k.saturating_mul(n_candidates)))
     }
 
-    /// The label of the row that is ranked first.
-    fn top_label(&self) -> u32 {
-        self.sorted.labels[0]
+    /// The most probable label of the row.
+    pub(crate) fn top_label(&self) -> Option<u32> {
+        self.sorted.labels.first().copied()
     }
 
-    /// Gives the verdict on each label, by rank.
+    /// Calls `each` with the labels of the row's set, by rank. Allocates nothing once there is room.
+    #[inline(always)]
+    pub(crate) fn set<S: Simd>(
+        &mut self,
+        s: S,
+        view: &RowView<'_, F>,
+        cells: &[Cell],
+        partition: &Partition,
+        mut each: impl FnMut(u32),
+    ) {
+        self.row(s, view, cells, partition, |verdict| {
+            if verdict.is_in {
+                each(verdict.label);
+            }
+        });
+    }
+
+    /// Calls `each` with the verdict on each label, by rank.
     #[inline(always)]
     fn row<S: Simd>(
         &mut self,
@@ -200,17 +234,15 @@ impl<F: Float> CellVote<F> {
         }
     }
 
-    /// Counts the row's pairs at the edges of every candidate of cells that have several.
+    /// Counts the row's pairs at `lo` and `hi`, for each candidate of cells that have several.
     fn tally(&mut self, cells: &[Cell], partition: &Partition, k: usize) {
         self.tallies.clear();
         self.between.clear();
-        self.starts.clear();
         for ((cell, used), members) in cells.iter().zip(&partition.used).zip(&partition.members) {
-            self.starts.push(self.tallies.len());
-            if cell.candidates.len() == 1 || members.is_empty() {
+            let first = self.tallies.len();
+            if !has_tallies(cell, members) {
                 continue;
             }
-            let first = self.tallies.len();
             let mut smallest = u128::MAX;
             for (candidate, &s) in cell.candidates.iter().zip(used) {
                 let scores = &self.table[s * k..][..k];
@@ -244,17 +276,13 @@ impl<F: Float> CellVote<F> {
         }
     }
 
-    /// The candidate that a label selects, the first of equals.
+    /// The candidate that a label selects: the first with the fewest pairs.
     fn selected(&self, cells: &[Cell], partition: &Partition, cell: usize, label: u32, k: usize) -> usize {
-        let (mut best, mut fewest) = (0, u128::MAX);
-        let rule = &cells[cell];
-        let tallies = &self.tallies[self.starts[cell]..][..rule.candidates.len()];
-        for (j, (candidate, tally)) in rule.candidates.iter().zip(tallies).enumerate() {
-            if !tally.is_alive {
-                continue;
-            }
+        let candidates = &cells[cell].candidates;
+        let tallies = &self.tallies[partition.starts[cell]..][..candidates.len()];
+        let pairs = |&(j, (candidate, tally)): &(usize, (&Survivor, &Tally))| {
             let score = self.table[partition.used[cell][j] * k + label as usize];
-            let pairs = if score <= candidate.lo {
+            if score <= candidate.lo {
                 tally.at_lo
             } else if score > candidate.hi {
                 tally.at_hi
@@ -262,17 +290,15 @@ impl<F: Float> CellVote<F> {
                 let between = &self.between[tally.between.0..tally.between.1];
                 let own = tally.own + between.partition_point(|&s| s <= score) as u64;
                 candidate.weighted(candidate.pairs(score) + own)
-            };
-            if pairs < fewest {
-                (best, fewest) = (j, pairs);
             }
-        }
-        best
+        };
+        let alive = candidates.iter().zip(tallies).enumerate().filter(|(_, (_, tally))| tally.is_alive);
+        alive.min_by_key(pairs).map_or(0, |(j, _)| j)
     }
 }
 
-/// The sets of rows by the cells of their labels, labels by falling probability. With `allow_empty` false
-/// a set that would be empty holds the top label.
+/// The prediction sets of rows, by the cells of their labels; labels by falling probability. With
+/// `allow_empty` false, a set that would be empty holds the top label.
 ///
 /// # Errors
 /// For a row that is not one of logits, or U outside `[0, 1]`.
@@ -323,41 +349,16 @@ impl<F: Float> TileWork<F> for CellSets<'_> {
         let view = TileView::of(tile, &candidates, randomness)?;
         let tile = view.tile;
         for i in 0..tile.count {
-            vote.row(s, &view.row(i, &candidates), cells, partition, |verdict| {
-                if verdict.is_in {
-                    sets.push(verdict.label);
-                }
-            });
-            sets.end_row(if *allow_empty { None } else { Some(vote.top_label()) })?;
+            vote.set(s, &view.row(i, &candidates), cells, partition, |label| sets.push(label));
+            sets.end_row(if *allow_empty { None } else { vote.top_label() })?;
         }
         Ok(())
     }
 }
 
-/// The set of one row, added to `labels`; allocates nothing once there is room.
-#[inline(always)]
-pub(crate) fn predict_cell_row<S: Simd, F: Float>(
-    s: S,
-    view: &RowView<'_, F>,
-    cells: &[Cell],
-    partition: &Partition,
-    allow_empty: bool,
-    vote: &mut CellVote<F>,
-    labels: &mut Vec<u32>,
-) {
-    vote.row(s, view, cells, partition, |verdict| {
-        if verdict.is_in {
-            labels.push(verdict.label);
-        }
-    });
-    if labels.is_empty() && !allow_empty {
-        labels.push(vote.top_label());
-    }
-}
-
-/// Conformal p-values of all labels within their cells, `out` as rows of K: plain ones
-/// `(1 + #{S_i >= S(x, y)}) / (n + 1)` over the n scores of the candidate that the label selects, or
-/// smoothed ones, which need one candidate in each cell.
+/// Conformal p-values of all labels within their cells, `out` as rows of K. Plain ones are `(1 + #{S_i >=
+/// S(x, y)}) / (n + 1)`, over the n scores of the candidate that the label selects. Smoothed ones need one
+/// candidate in each cell.
 ///
 /// # Errors
 /// As [`predict_cell_sets`], or when the cells do not hold their scores.

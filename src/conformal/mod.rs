@@ -1,8 +1,9 @@
 //! What makes a score a set with a guarantee? Thresholds, p-values, and the selection of a candidate.
 //!
-//! [`quantile`] has the conformal threshold, [`radix`] the same for scores that are never together, [`pvalue`] p-values.
-//! [`modsel`] lets each label of a row select among candidates ([`survivors`]) by the counts of [`pairs`]; [`cells`] does so
-//! within labels or clusters, by those of [`cell_pairs`].
+//! [`quantile`] takes the conformal threshold of scores; [`radix`] takes it of scores that are never
+//! together. [`pvalue`] has p-values. [`modsel`] lets each label of a row select among candidates
+//! ([`survivors`]) by the counts of [`pairs`]. [`cells`] does this within labels or clusters, by the counts
+//! of [`cell_pairs`].
 
 mod cell_pairs;
 mod cells;
@@ -14,8 +15,8 @@ mod radix;
 mod survivors;
 
 pub use cell_pairs::{CellCounts, Parting, count_cell_pairs};
+pub(crate) use cells::CellVote;
 pub use cells::{Cell, Partition, cell_p_values, predict_cell_sets};
-pub(crate) use cells::{CellVote, predict_cell_row};
 pub(crate) use modsel::Vote;
 pub use modsel::{predict_selected_sets, selected_p_values};
 pub use pairs::{Bracket, PairCounts, count_pairs};

@@ -1,23 +1,29 @@
-//! How does each label of a row select among candidates, so that coverage stays exact with all the data (Liang, Zhu &
-//! Barber 2024)?
+//! How does each label of a row select among candidates, so that coverage stays exact with all the data
+//! (Liang, Zhu & Barber 2024)?
 //!
-//! Selecting the candidate with the smallest sets on the data that also calibrate it breaks their symmetry
-//! with the new row. It is restored by letting the new row take part: for each label y that the row might
-//! have, the candidate is the one that would be selected if (x, y) were one more calibration row. With
-//! `C(q)` the calibration pairs (row, label) with scores up to q, `c(q)` those of the new row, and
-//! `q = clip(S(x, y), lo, hi)` the threshold that the enlarged data would give,
-//! `m_y = argmin_m w_m (C_m(q_m) + c_m(q_m))`, the first of equals, and y is in the set iff
-//! `S^{m_y}(x, y) <= hi_{m_y}`. The weights `w_m` are fixed before the data are seen, all equal by default.
+//! If the data that calibrate a candidate also select it, they are no longer symmetric with the new row. The
+//! new row restores the symmetry by taking part: each label y that it might have selects the candidate that
+//! would be selected if (x, y) were one more calibration row.
+//!
+//! Let `C(q)` be the number of calibration pairs (row, label) with scores up to q, `c(q)` that of the new
+//! row's pairs, and `q = clip(S(x, y), lo, hi)`, the threshold of the enlarged data. Then `m_y = argmin_m w_m
+//! (C_m(q_m) + c_m(q_m))`, the first of equals, and y is in the set iff `S^{m_y}(x, y) <= hi_{m_y}`. The
+//! weights `w_m` are fixed before the data are seen; by default all are equal.
 //!
 //! ```text
-//! cut the row's set for each candidate (a tile of rows at once where labels are few)
-//! a candidate is alive if its count at lo is at most every other's count at hi; no label can select the others
-//! labels that every set of those alive holds are in; labels that none holds are out
-//! each label between selects the first candidate with the smallest count, and is in if that one's set holds it
+//! for each candidate: cut the row's set (of a tile of rows at once, where labels are few)
+//! a candidate is alive if its count at lo is at most the count at hi of each other one
+//! no label can select a candidate that is not alive
+//! a label that all sets of alive candidates hold is in; a label that none of them holds is out
+//! any other label selects the alive candidate with the smallest count
+//! it is in if that candidate's set holds it
 //! ```
 //!
-//! Sets are runs of ranks but for a few labels at the edge, so a candidate's set is kept as the length of the run and a list of
-//! what follows: the vote takes no memory for the labels, and time in proportion to them.
+//! Counts grow with q, so at a label's threshold the count of a candidate is between its counts at `lo` and
+//! at `hi`: a candidate whose count at `lo` is above another's count at `hi` loses for every label.
+//!
+//! A set is a run of the first ranks and a few labels after it. It is kept as the length of the run and a
+//! list of the others, so a vote takes no memory for the labels, and time in proportion to them.
 
 use super::pvalue::p_value;
 use super::survivors::{Survivor, Survivors};
@@ -32,16 +38,16 @@ use crate::score::{RowView, Scale, SortedRow, TileView, check_length};
 use crate::sets::{Ends, RowCutter, SetBlock, Sets, Standing, TileCut, TileOrder};
 use crate::simd::Simd;
 
-/// What one candidate makes of a row.
+/// The set of a row by one candidate.
 #[derive(Debug, Default)]
 struct Part {
-    /// The first so many labels, by rank, have scores up to `lo`.
+    /// The first `run` labels, by rank, have scores up to `lo`.
     run: usize,
-    /// The other labels of the set, as their ranks counted from 0, and their scores where those are above `lo`.
+    /// The other labels of the set: their ranks counted from 0, and their scores if these are above `lo`.
     rest: Vec<(u32, Option<f64>)>,
     /// The scores above `lo`, sorted.
     between: Vec<f64>,
-    /// Pairs up to `lo` and up to `hi`, the row's own among them, weighted.
+    /// Pairs up to `lo` and up to `hi`, of calibration and of the row, weighted.
     at_lo: u128,
     at_hi: u128,
     /// Whether some label may select it.
@@ -115,16 +121,17 @@ impl Part {
     }
 }
 
-/// Labels at the edge of their sets, of all candidates together, that there is room for from the start: half a megabyte.
-/// Few rows have more, so that few rows allocate.
+/// Labels after the runs, of all candidates together, for which room is made at first: half a megabyte. Few
+/// rows have more, so few rows allocate.
 pub(super) const ROOM: usize = 1 << 14;
 
 /// Working space for votes.
 #[derive(Debug, Default)]
 pub(crate) struct Vote<F: Float> {
     cutter: RowCutter<F>,
-    /// One for each candidate; there may be room for more.
+    /// One for each candidate; more if an earlier call had more candidates.
     parts: Vec<Part>,
+    /// The labels of the row that cannot occur, if they were asked for.
     impossible: Vec<u32>,
 }
 
@@ -166,18 +173,21 @@ impl<F: Float> Vote<F> {
         Ok(())
     }
 
-    /// The set of one row, each of its labels given to `each`, by rank.
+    /// Calls `each` with the labels of the row's set, by rank.
     #[inline(always)]
     pub(crate) fn row<S: Simd>(
         &mut self,
         s: S,
         view: &RowView<'_, F>,
         survivors: &Survivors,
-        each: impl FnMut(u32),
+        mut each: impl FnMut(u32),
     ) {
         self.cutter.begin_row();
         if survivors.len() == 1 {
-            self.only(s, view, survivors, each);
+            let bounds = survivors.bounds(0);
+            let certain = self.cutter.begin_only(s, view, bounds);
+            self.cutter.first_labels(certain).iter().for_each(|&label| each(label));
+            self.cutter.walk(s, view, bounds, certain, |_, label, _| each(label));
             return;
         }
         for &m in survivors.order() {
@@ -186,22 +196,7 @@ impl<F: Float> Vote<F> {
         self.labels(s, view, survivors, each);
     }
 
-    /// The set of a row by the only candidate.
-    #[inline(always)]
-    fn only<S: Simd>(
-        &mut self,
-        s: S,
-        view: &RowView<'_, F>,
-        survivors: &Survivors,
-        mut each: impl FnMut(u32),
-    ) {
-        let bounds = survivors.bounds(0);
-        let certain = self.cutter.begin_only(s, view, bounds);
-        self.cutter.first_labels(certain).iter().for_each(|&label| each(label));
-        self.cutter.walk(s, view, bounds, certain, |_, label, _| each(label));
-    }
-
-    /// The label of the row that is ranked first.
+    /// The most probable label of the row.
     #[inline(always)]
     pub(crate) fn top_label<S: Simd>(&mut self, s: S) -> Option<u32> {
         self.cutter.top_label(s)
@@ -217,7 +212,7 @@ impl<F: Float> Vote<F> {
         part.count(&survivors[m]);
     }
 
-    /// Finds who may be selected, once all sets are cut.
+    /// Finds the candidates that may be selected, once all sets are cut.
     #[inline(always)]
     fn alive(&mut self, n: usize) -> Alive {
         let parts = &mut self.parts[..n];
@@ -238,18 +233,17 @@ impl<F: Float> Vote<F> {
     /// The candidate that the label of a rank selects, and where the label stands in its set.
     #[inline(always)]
     fn selected(&self, survivors: &Survivors, rank: usize) -> (usize, Stand) {
-        let (mut best, mut fewest) = ((0, Stand::Out), None);
-        for (m, part) in self.parts[..survivors.len()].iter().enumerate().filter(|(_, part)| part.is_alive) {
+        let parts = self.parts[..survivors.len()].iter().enumerate().filter(|(_, part)| part.is_alive);
+        let counted = parts.map(|(m, part)| {
             let stand = part.stand(rank);
-            let pairs = part.pairs(&survivors[m], stand);
-            if fewest.is_none_or(|fewest| pairs < fewest) {
-                (best, fewest) = ((m, stand), Some(pairs));
-            }
-        }
-        best
+            (part.pairs(&survivors[m], stand), m, stand)
+        });
+        // The first of equals.
+        let fewest = counted.min_by_key(|(pairs, ..)| *pairs);
+        fewest.map_or((0, Stand::Out), |(_, m, stand)| (m, stand))
     }
 
-    /// The labels of the set, by rank, once all sets are cut.
+    /// Calls `each` with the labels of the set, by rank, once all sets are cut.
     #[inline(always)]
     fn labels<S: Simd>(
         &mut self,
@@ -267,7 +261,7 @@ impl<F: Float> Vote<F> {
         }
     }
 
-    /// The label of a rank; those that cannot occur come last.
+    /// The label of a rank; labels that cannot occur come last.
     #[inline(always)]
     fn label<S: Simd>(&mut self, s: S, row: &[F], rank: usize) -> u32 {
         if let Some(label) = self.cutter.label(s, rank) {
@@ -281,8 +275,8 @@ impl<F: Float> Vote<F> {
     }
 }
 
-/// The sets of rows whose labels select among candidates. With `allow_empty` false a set that would be
-/// empty holds the top label.
+/// The prediction sets of rows whose labels select among candidates. With `allow_empty` false, a set that
+/// would be empty holds the top label.
 ///
 /// # Errors
 /// For a row that is not one of logits, or U outside `[0, 1]`.
@@ -314,32 +308,19 @@ struct SelectedSets<'c> {
     randomness: &'c Randomness<'c>,
 }
 
-/// Working space for sets.
-#[derive(Debug, Default)]
-struct SetScratch<F: Float> {
-    vote: Vote<F>,
-    order: TileOrder<F>,
-    /// What each candidate's cut of a tile found.
-    ends: Vec<Ends>,
-}
-
-impl<F: Float> Scratch for SetScratch<F> {
-    fn bytes(&self) -> usize {
-        self.vote.bytes() + self.order.bytes() + list_bytes(&self.ends)
-    }
-}
-
 impl<F: Float> TileWork<F> for SelectedSets<'_> {
-    type Scratch = SetScratch<F>;
+    /// The last list has what each candidate's cut of a tile found.
+    type Scratch = (Vote<F>, TileOrder<F>, Vec<Ends>);
     type Out<'a> = SetBlock<'a>;
 
     fn reads(&self) -> Option<Reads> {
         Some(Reads { entropy: self.survivors.candidates().entropy, sums: false })
     }
 
-    fn begin(&self, n_labels: usize, scratch: &mut SetScratch<F>) -> Result<(), Error> {
-        reserve(&mut scratch.ends, self.survivors.len())?;
-        scratch.vote.reserve(self.survivors.len(), n_labels)
+    fn begin(&self, n_labels: usize, (vote, _, ends): &mut Self::Scratch) -> Result<(), Error> {
+        ends.clear();
+        reserve(ends, self.survivors.len())?;
+        vote.reserve(self.survivors.len(), n_labels)
     }
 
     #[inline(always)]
@@ -347,7 +328,7 @@ impl<F: Float> TileWork<F> for SelectedSets<'_> {
         &self,
         s: S,
         tile: &mut Tile<'_, F>,
-        SetScratch { vote, order, ends }: &mut SetScratch<F>,
+        (vote, order, ends): &mut Self::Scratch,
         sets: &mut SetBlock<'_>,
     ) -> Result<(), Error> {
         let Self { survivors, tile_cuts, allow_empty, randomness } = self;
@@ -381,8 +362,8 @@ impl<F: Float> TileWork<F> for SelectedSets<'_> {
     }
 }
 
-/// The size of a row's set, where every candidate's set is a run of ranks with no score between `lo` and `hi`, and the
-/// selected labels are such a run too.
+/// The size of a row's set, if every candidate's set is a run of ranks without scores between `lo` and `hi`;
+/// `None` if the labels that are in are no such run.
 #[inline(always)]
 fn run_of_ranks(survivors: &Survivors, ends: &[Ends], row: usize) -> Option<u32> {
     let size = |m: usize| ends[m].size_in(row);
@@ -394,18 +375,11 @@ fn run_of_ranks(survivors: &Survivors, ends: &[Ends], row: usize) -> Option<u32>
     }
     let mut found = run;
     for rank in run..end {
-        let (mut selected, mut fewest) = (0, u128::MAX);
-        for m in (0..survivors.len()).filter(is_alive) {
-            let is_in = rank < size(m);
-            let pairs = if is_in {
-                survivors.weighted_at_lo(m, size(m))
-            } else {
-                survivors.weighted_at_hi(m, size(m))
-            };
-            if pairs < fewest {
-                (selected, fewest) = (m, pairs);
-            }
-        }
+        let pairs = |m: &usize| {
+            let size = size(*m);
+            if rank < size { survivors.weighted_at_lo(*m, size) } else { survivors.weighted_at_hi(*m, size) }
+        };
+        let selected = (0..survivors.len()).filter(is_alive).min_by_key(pairs).unwrap_or(0);
         if rank < size(selected) {
             if found < rank {
                 return None;
@@ -444,34 +418,20 @@ struct SelectedPValues<'c, L> {
     randomness: &'c Randomness<'c>,
 }
 
-/// Working space for p-values.
-#[derive(Debug, Default)]
-struct PValueScratch<F: Float> {
-    vote: Vote<F>,
-    sorted: SortedRow<F>,
-    /// The candidate that the label of each rank selects.
-    winners: Vec<usize>,
-}
-
-impl<F: Float> Scratch for PValueScratch<F> {
-    fn bytes(&self) -> usize {
-        self.vote.bytes() + self.sorted.bytes() + list_bytes(&self.winners)
-    }
-}
-
 impl<F: Float, L: AsRef<[f64]> + Sync> TileWork<F> for SelectedPValues<'_, L> {
-    type Scratch = PValueScratch<F>;
+    /// The last list has the candidate that the label of each rank selects.
+    type Scratch = (Vote<F>, SortedRow<F>, Vec<usize>);
     type Out<'a> = Planes<'a, f64>;
 
     fn reads(&self) -> Option<Reads> {
         Some(Reads { entropy: self.survivors.candidates().entropy, sums: false })
     }
 
-    fn begin(&self, n_labels: usize, scratch: &mut PValueScratch<F>) -> Result<(), Error> {
-        scratch.vote.reserve(self.survivors.len(), n_labels)?;
-        scratch.sorted.reserve(n_labels)?;
-        scratch.winners.clear();
-        reserve(&mut scratch.winners, n_labels)
+    fn begin(&self, n_labels: usize, (vote, sorted, winners): &mut Self::Scratch) -> Result<(), Error> {
+        vote.reserve(self.survivors.len(), n_labels)?;
+        sorted.reserve(n_labels)?;
+        winners.clear();
+        reserve(winners, n_labels)
     }
 
     #[inline(always)]
@@ -479,7 +439,7 @@ impl<F: Float, L: AsRef<[f64]> + Sync> TileWork<F> for SelectedPValues<'_, L> {
         &self,
         s: S,
         tile: &mut Tile<'_, F>,
-        PValueScratch { vote, sorted, winners }: &mut PValueScratch<F>,
+        (vote, sorted, winners): &mut Self::Scratch,
         out: &mut Planes<'_, f64>,
     ) -> Result<(), Error> {
         let (survivors, k) = (self.survivors, tile.n_labels());
@@ -507,66 +467,5 @@ impl<F: Float, L: AsRef<[f64]> + Sync> TileWork<F> for SelectedPValues<'_, L> {
             }
         }
         Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::math::Uniforms;
-    use crate::rows::Matrix;
-    use crate::score::{Reweight, Score, Scoring};
-    use crate::simd::Portable;
-    use proptest::prelude::*;
-
-    /// Whether each label is in: every candidate's counts at every label's threshold, as the definition has them.
-    fn naive(row: &[f32], survivors: &Survivors, randomness: &Randomness<'_>) -> Vec<bool> {
-        let view = RowView::of(Portable, row, &survivors.candidates(), randomness).unwrap();
-        let scores = |m: usize| {
-            let score = |label| view.label_score(Portable, label, &survivors[m].scoring, Scale::Ranked);
-            (0..row.len()).map(score).collect::<Vec<f64>>()
-        };
-        let scores: Vec<Vec<f64>> = (0..survivors.len()).map(scores).collect();
-        let is_in = |label: usize| {
-            let count = |m: usize| {
-                let q = scores[m][label].clamp(survivors[m].lo, survivors[m].hi);
-                let own = scores[m].iter().filter(|&&score| score <= q).count() as u64;
-                survivors[m].weighted(survivors[m].pairs(q) + own)
-            };
-            let winner = (0..survivors.len()).min_by_key(|&m| count(m)).unwrap();
-            scores[winner][label] <= survivors[winner].hi
-        };
-        (0..row.len()).map(is_in).collect()
-    }
-
-    proptest! {
-        #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 2 } else { 400 }))]
-        #[test]
-        fn each_label_is_judged_by_the_candidate_it_selects(
-            row in prop::collection::vec((-8_i8..8).prop_map(|z| f32::from(z) / 2.0), 1..9),
-            ends in prop::collection::vec((0.0_f64..4.0, 0.0_f64..2.0, 0_u64..4, 1_u32..3), 3),
-            between in prop::collection::vec(0.0_f64..1.0, 0..4),
-            u in 0.0_f64..1.0,
-        ) {
-            let kinds = [(Score::Aps, 1.0), (Score::Thr, 0.5), (Score::Aps, 4.0)];
-            let survivors: Vec<Survivor> = (kinds.into_iter().zip(ends))
-                .map(|((score, temperature), (lo, width, at_lo, weight))| {
-                    let mut between: Vec<f64> = between.iter().map(|t| (lo + width * t).next_up()).collect();
-                    between.sort_by(f64::total_cmp);
-                    let hi = between.last().copied().unwrap_or(lo + width);
-                    let scoring = Scoring::new(score, Reweight::NONE, temperature).unwrap();
-                    Survivor { scoring, lo, hi, at_lo, between, weight }
-                })
-                .collect();
-            let survivors = Survivors::new(survivors).unwrap();
-            let randomness = Randomness { uniforms: Uniforms::Fixed(u), ..Randomness::default() };
-            let matrix = Matrix::new(&row, row.len()).unwrap();
-            let sets =
-                predict_selected_sets(&matrix, &survivors, true, &randomness, &Plan::default()).unwrap();
-            let mut found = vec![false; row.len()];
-            sets.row(0).iter().for_each(|&label| found[label as usize] = true);
-            assert_eq!(found, naive(&row, &survivors, &randomness));
-            assert!(sets.row(0).is_sorted_by(|&a, &b| row[a as usize] > row[b as usize] || (row[a as usize] == row[b as usize] && a < b)));
-        }
     }
 }

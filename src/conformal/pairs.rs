@@ -1,4 +1,11 @@
-//! How many pairs of a row and a label have scores up to a threshold? Candidates are selected by these counts.
+//! How many pairs of a row and a label have scores up to a threshold? These counts select candidates.
+//!
+//! ```text
+//! for each tile of rows, and each cut (a candidate at a bracket):
+//!     find where the sets of all rows end, in lanes, where labels are few
+//! for each row that some cut leaves open, and each such cut:
+//!     walk the labels of the row's set by rank, and count them
+//! ```
 
 use std::sync::{Mutex, PoisonError};
 
@@ -6,7 +13,7 @@ use crate::error::Error;
 use crate::kernels::Float;
 use crate::math::Randomness;
 use crate::rows::{Rows, Tile};
-use crate::run::{Plan, Reads, Scratch, Size, TileWork, for_tiles, list_bytes, map_blocks, push, reserve};
+use crate::run::{Plan, Reads, Size, TileWork, for_tiles, map_blocks, push, reserve};
 use crate::score::{Candidates, Scoring, TileView, sharing_order};
 use crate::sets::{Bounds, RowCutter, Standing, TileCut, TileOrder};
 use crate::simd::Simd;
@@ -35,10 +42,11 @@ pub struct PairCounts {
     pub between: Vec<f64>,
 }
 
-/// Counts for each candidate at each of its brackets. `brackets` holds one run for each candidate, all
-/// equally long; so does the result. With `keep`, the scores between are kept.
+/// Counts the pairs of each candidate at each of its brackets. `brackets` holds the brackets of the first
+/// candidate, then those of the second, as many for each; the result has the same order. With `keep`, the
+/// scores between are kept.
 ///
-/// One reading of the rows, whatever the number of candidates; those that share a reweighting and a
+/// The rows are read once, whatever the number of candidates. Candidates with equal reweighting and
 /// temperature share their sums.
 ///
 /// # Errors
@@ -58,7 +66,7 @@ pub fn count_pairs<F: Float, R: Rows<F>>(
     let mut order = Vec::new();
     sharing_order(candidates, &mut order);
     let is_only = brackets.len() == 1;
-    // Candidates that share their sums side by side; each cut knows where its counts belong.
+    // Candidates that share their sums stand side by side; each cut knows where its counts belong.
     let cuts: Vec<SlotCut> = (order.iter())
         .flat_map(|&c| (c * levels..(c + 1) * levels).map(move |slot| (c, slot)))
         .map(|(c, slot)| {
@@ -67,13 +75,24 @@ pub fn count_pairs<F: Float, R: Rows<F>>(
             SlotCut { slot, bounds, tile_cut }
         })
         .collect();
-    let size = Size::new(rows.n_rows(), rows.n_labels(), 2 * cuts.len());
+    let passes = 2 * cuts.len();
     let work = Pairs { candidates: Candidates::ordered(candidates, &order), cuts, keep, randomness };
-    // Added up block by block, in any order: they are integers, and the scores between are sorted.
-    let totals = Mutex::new(vec![PairCounts::default(); brackets.len()]);
-    map_blocks(size, plan, |range| {
-        let mut block = vec![PairCounts::default(); brackets.len()];
-        for_tiles(rows, range, &work, &mut block)?;
+    count_tiles(rows, &work, brackets.len(), passes, plan)
+}
+
+/// Counts the pairs of all rows at each of so many brackets. Blocks are added up in any order: counts are
+/// integers, and the scores between are sorted in the end.
+pub(super) fn count_tiles<F: Float, R: Rows<F>, W: for<'a> TileWork<F, Out<'a> = Vec<PairCounts>>>(
+    rows: &R,
+    work: &W,
+    n_brackets: usize,
+    passes: usize,
+    plan: &Plan<'_>,
+) -> Result<Vec<PairCounts>, Error> {
+    let totals = Mutex::new(vec![PairCounts::default(); n_brackets]);
+    map_blocks(Size::new(rows.n_rows(), rows.n_labels(), passes), plan, |range| {
+        let mut block = vec![PairCounts::default(); n_brackets];
+        for_tiles(rows, range, work, &mut block)?;
         let mut totals = totals.lock().unwrap_or_else(PoisonError::into_inner);
         totals.iter_mut().zip(&block).try_for_each(|(total, part)| total.add(part))
     })?;
@@ -84,7 +103,7 @@ pub fn count_pairs<F: Float, R: Rows<F>>(
     Ok(totals)
 }
 
-/// Refuses brackets that are not pairs `lo <= hi`, or not as many for each of so many slots.
+/// Refuses brackets unless `lo <= hi` in each, and there are as many for each of `slots`.
 pub(super) fn check_brackets(
     brackets: &[Bracket],
     slots: usize,
@@ -101,10 +120,12 @@ pub(super) fn check_brackets(
     }
 }
 
-/// A cut of rows, the same in lanes where it can be made in them, and where its counts belong.
+/// A candidate at a bracket.
 struct SlotCut {
+    /// Where its counts belong.
     slot: usize,
     bounds: Bounds,
+    /// The cut of all rows of a tile, if it can be made in lanes.
     tile_cut: Option<TileCut>,
 }
 
@@ -136,31 +157,17 @@ struct Pairs<'c> {
     randomness: &'c Randomness<'c>,
 }
 
-/// Working space for counts.
-#[derive(Debug, Default)]
-struct PairScratch<F: Float> {
-    cutter: RowCutter<F>,
-    order: TileOrder<F>,
-    /// What lanes leave open of each cut, a bit for each row.
-    open: Vec<u32>,
-}
-
-impl<F: Float> Scratch for PairScratch<F> {
-    fn bytes(&self) -> usize {
-        self.cutter.bytes() + self.order.bytes() + list_bytes(&self.open)
-    }
-}
-
 impl<F: Float> TileWork<F> for Pairs<'_> {
-    type Scratch = PairScratch<F>;
+    /// The list holds the rows that each cut leaves open, a bit for each.
+    type Scratch = (RowCutter<F>, TileOrder<F>, Vec<u32>);
     type Out<'a> = Vec<PairCounts>;
 
     fn reads(&self) -> Option<Reads> {
         Some(Reads { entropy: self.candidates.entropy, sums: false })
     }
 
-    fn begin(&self, n_labels: usize, scratch: &mut PairScratch<F>) -> Result<(), Error> {
-        scratch.cutter.reserve(n_labels)
+    fn begin(&self, n_labels: usize, (cutter, ..): &mut Self::Scratch) -> Result<(), Error> {
+        cutter.reserve(n_labels)
     }
 
     #[inline(always)]
@@ -168,7 +175,7 @@ impl<F: Float> TileWork<F> for Pairs<'_> {
         &self,
         s: S,
         tile: &mut Tile<'_, F>,
-        PairScratch { cutter, order, open }: &mut PairScratch<F>,
+        (cutter, order, open): &mut Self::Scratch,
         counts: &mut Vec<PairCounts>,
     ) -> Result<(), Error> {
         let Self { candidates, cuts, keep, randomness } = self;
@@ -192,9 +199,8 @@ impl<F: Float> TileWork<F> for Pairs<'_> {
             let row = view.row(i, candidates);
             // All cuts share one order, extended as far as the largest set needs.
             cutter.begin_row();
-            for (SlotCut { slot, bounds, .. }, _) in
-                cuts.iter().zip(&*open).filter(|(_, open)| *open >> i & 1 == 1)
-            {
+            let open_cuts = cuts.iter().zip(&*open).filter(|(_, open)| *open >> i & 1 == 1);
+            for (SlotCut { slot, bounds, .. }, _) in open_cuts {
                 let counts = &mut counts[*slot];
                 let mut kept = Ok(());
                 let certain = cutter.begin_shared(s, &row, bounds) as u64;

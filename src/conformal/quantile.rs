@@ -1,4 +1,4 @@
-//! What is the conformal threshold? An exact rank, and the order statistic that it names.
+//! What is the conformal threshold? The score of an exact rank.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -7,9 +7,9 @@ use crate::error::Error;
 use crate::run::{Plan, Size, fill, map_blocks, reserve};
 use crate::simd::with_subnormals;
 
-/// `k = ceil((n + 1)(1 - alpha))`, with alpha rounded to 12 significant digits and then taken as an
-/// exact decimal: `1 - 0.9` asks for rank 90 of 99, as 0.1 does. A float ceil is off by one in some
-/// cells. `k > n` means that no finite threshold covers.
+/// `k = ceil((n + 1)(1 - alpha))`. Alpha is rounded to 12 significant digits and then taken as an exact
+/// decimal, so `1 - 0.9` asks for rank 90 of 99, as 0.1 does. The ceil of a float is off by one for some n
+/// and alpha. If `k > n`, no finite threshold covers.
 ///
 /// # Errors
 /// When alpha is not strictly between 0 and 1.
@@ -55,12 +55,12 @@ pub fn kth_smallest(scores: &[f64], k: usize, plan: &Plan<'_>) -> Result<f64, Er
     Ok(found[0])
 }
 
-/// Runs of more scores are not copied and selected from, but narrowed down: that answers an interrupt, uses all threads and
-/// takes no memory.
+/// Longer runs are narrowed down, instead of copied and selected from: this answers an interrupt, uses all
+/// threads and takes no memory.
 const LONG_RUN: usize = 1 << 20;
 
-/// Order statistics of each run of `n` scores, `out` as one row of ranks for each run: `-inf` for rank 0 and
-/// `+inf` for ranks above n. O(n) a run for a few ranks.
+/// The scores of the given ranks in each run of `n` scores. `out` has one row of ranks for each run; rank 0
+/// gives `-inf`, ranks above n give `+inf`. O(n) a run for a few ranks.
 ///
 /// # Errors
 /// When a score is NaN or a length does not fit.
@@ -119,10 +119,11 @@ pub fn order_statistics(
     })
 }
 
-/// Bits of the keys that one pass over a long run counts.
+/// Bits of the keys by which one pass over a long run counts.
 const DIGIT: u32 = 11;
 
-/// The order statistic of a long run: the slot of keys that holds it is narrowed by [`DIGIT`] bits in each pass.
+/// The score of a rank in a long run. Each pass narrows the slot of keys that holds it by [`DIGIT`] bits: see
+/// `radix.rs`.
 fn narrowed(scores: &[f64], rank: usize, plan: &Plan<'_>) -> Result<f64, Error> {
     if rank == 0 || rank > scores.len() {
         return Ok(if rank == 0 { f64::NEG_INFINITY } else { f64::INFINITY });
@@ -143,12 +144,7 @@ fn narrowed(scores: &[f64], rank: usize, plan: &Plan<'_>) -> Result<f64, Error> 
             Ok(())
         })?;
         let totals = totals.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let mut bin = 0;
-        while rank > totals[bin] {
-            rank -= totals[bin];
-            bin += 1;
-        }
-        slot = Slot { run: 0, base: slot.base + ((bin as u64) << shift), width: shift };
+        (slot, rank) = slot.narrowed(&totals, shift, rank);
     }
     Ok(score_of(slot.base))
 }
@@ -180,41 +176,30 @@ mod tests {
         }
     }
 
-    #[test]
-    fn selection_is_the_sorted_value() {
-        let scores: Vec<f64> = (0..500).map(|i| f64::from((i * 7919) % 211) - 100.0).collect();
-        let mut sorted = scores.clone();
-        sorted.sort_by(f64::total_cmp);
-        let plan = Plan::default();
-        for k in 1..=500 {
-            assert_eq!(kth_smallest(&scores, k, &plan).unwrap(), sorted[k - 1]);
-            assert_eq!(narrowed(&scores, k, &plan).unwrap(), sorted[k - 1]);
-        }
-        for found in [kth_smallest(&scores, 501, &plan), narrowed(&scores, 501, &plan)] {
-            assert_eq!(found.unwrap(), f64::INFINITY);
-        }
-        assert_eq!(narrowed(&scores, 0, &plan).unwrap(), f64::NEG_INFINITY);
-        assert!(kth_smallest(&[1.0, f64::NAN], 1, &plan).is_err());
-        assert!(kth_smallest(&[1.0], 0, &plan).is_err());
+    /// What a rank names among scores that are sorted.
+    fn named(sorted: &[f64], rank: usize) -> f64 {
+        if rank == 0 { f64::NEG_INFINITY } else { *sorted.get(rank - 1).unwrap_or(&f64::INFINITY) }
     }
 
     #[test]
     fn order_statistics_are_those_of_the_sorted_runs() {
-        let scores: Vec<f64> = (0..300).map(|i| f64::from((i * 7919) % 97)).collect();
-        let ranks = [0, 1, 100, 50, 49, 50, 101];
+        let scores: Vec<f64> = (0..300).map(|i| f64::from((i * 7919) % 97) - 50.0).collect();
+        let (plan, ranks) = (Plan::default(), [0, 1, 100, 50, 49, 50, 101]);
         let mut out = vec![0.0; 3 * ranks.len()];
-        order_statistics(&scores, 100, &ranks, &Plan::default(), &mut out).unwrap();
+        order_statistics(&scores, 100, &ranks, &plan, &mut out).unwrap();
         for (run, found) in scores.chunks_exact(100).zip(out.chunks_exact(ranks.len())) {
             let mut sorted = run.to_vec();
             sorted.sort_by(f64::total_cmp);
-            for (&k, &value) in ranks.iter().zip(found) {
-                let expected =
-                    if k == 0 { f64::NEG_INFINITY } else { *sorted.get(k - 1).unwrap_or(&f64::INFINITY) };
-                assert_eq!(value, expected);
+            assert_eq!(found, ranks.map(|rank| named(&sorted, rank)));
+            for rank in 0..=101 {
+                assert_eq!(narrowed(run, rank, &plan).unwrap(), named(&sorted, rank));
+                let kth = kth_smallest(run, rank, &plan);
+                assert_eq!(kth.ok(), if rank > 0 { Some(named(&sorted, rank)) } else { None });
             }
         }
-        assert!(order_statistics(&[f64::NAN], 1, &[1], &Plan::default(), &mut [0.0]).is_err());
-        assert!(order_statistics(&[1.0], 1, &[1], &Plan::default(), &mut []).is_err());
+        assert!(kth_smallest(&[1.0, f64::NAN], 1, &plan).is_err());
+        assert!(order_statistics(&[f64::NAN], 1, &[1], &plan, &mut [0.0]).is_err());
+        assert!(order_statistics(&[1.0], 1, &[1], &plan, &mut []).is_err());
     }
 
     #[test]
@@ -230,11 +215,7 @@ mod tests {
         let ranks = [0, 1, 2000, n / 2, n - 3000, n, n + 1];
         let mut out = [0.0; 7];
         order_statistics(&scores, n, &ranks, &Plan::default(), &mut out).unwrap();
-        let expected = |&k: &usize| match k {
-            0 => f64::NEG_INFINITY,
-            k => sorted.get(k - 1).copied().unwrap_or(f64::INFINITY),
-        };
-        assert_eq!(out.map(f64::to_bits), ranks.each_ref().map(expected).map(f64::to_bits));
+        assert_eq!(out.map(f64::to_bits), ranks.map(|rank| named(&sorted, rank).to_bits()));
         let mut bad = scores;
         (bad[n / 2], bad[n - 1]) = (f64::NAN, f64::NAN);
         let found = order_statistics(&bad, n, &ranks, &Plan::default(), &mut out);

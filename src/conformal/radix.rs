@@ -1,9 +1,13 @@
-//! How are exact order statistics found of scores that are never together? By counts of their leading bits.
+//! What is the k-th smallest of scores that are never together? It is found by counts of their leading bits.
 //!
-//! A score's key is a 64-bit integer in the order of the scores. A slot is a range of keys in which a rank
-//! is known to lie. One reading of the scores counts the next few bits of the keys in each slot; the counts
-//! of all readers are added, the bin that holds the rank is the next, smaller slot. Sums do not depend on
-//! their order, so the outcome is the same however the scores were spread.
+//! ```text
+//! slot = all keys (a score's key is a 64-bit integer; keys have the order of the scores)
+//! while the slot holds more than one key:
+//!     each reader counts the scores in the slot by the next few bits of their keys
+//!     add the counts of all readers; the bin that holds the rank is the next slot
+//! ```
+//!
+//! Sums do not depend on their order, so neither does the result depend on how the scores were spread.
 
 use crate::error::Error;
 use crate::run::{Plan, Size, fill, map_blocks, reserve};
@@ -20,11 +24,22 @@ pub struct Slot {
 }
 
 impl Slot {
-    /// How far into the slot a key is, if it is in it.
+    /// The key counted from the slot's first, if it is in the slot.
     #[inline(always)]
     pub(super) fn offset(self, key: u64) -> Option<u64> {
         let offset = key.wrapping_sub(self.base);
         (self.width >= 64 || offset >> self.width == 0).then_some(offset)
+    }
+
+    /// The bin that holds a rank, as a slot of `width`, and the rank within it. `counts` has the number of
+    /// scores in each bin.
+    pub(super) fn narrowed(self, counts: &[u64], width: u32, mut rank: u64) -> (Self, u64) {
+        let mut bin = 0;
+        while rank > counts[bin] {
+            rank -= counts[bin];
+            bin += 1;
+        }
+        (Self { base: self.base + ((bin as u64) << width), width, ..self }, rank)
     }
 }
 
@@ -43,7 +58,7 @@ pub fn score_of(key: u64) -> f64 {
     f64::from_bits(key ^ ((!(key as i64) >> 63) as u64 | 1 << 63))
 }
 
-/// Scores for whose keys room is made at a time.
+/// Keys for which room is made at a time.
 const RESERVED: usize = 1 << 12;
 
 fn check(scores: &[f64], n: usize, slots: &[Slot]) -> Result<(), Error> {
@@ -60,8 +75,9 @@ fn check(scores: &[f64], n: usize, slots: &[Slot]) -> Result<(), Error> {
     Ok(())
 }
 
-/// Adds to `counts`, one row of `2^bits` for each slot, how many scores of its run have each value of the
-/// slot's next `bits` bits, or of all its bits if they are fewer. Runs have `n` scores each.
+/// Counts the scores in each slot by the next `bits` bits of their keys (or by all the slot's bits, if these
+/// are fewer), and adds them to `counts`, which has one row of `2^bits` for each slot. Runs have `n` scores
+/// each.
 ///
 /// # Errors
 /// When a score is NaN, or a slot or a length does not fit.
@@ -97,7 +113,7 @@ pub fn count_digits(
     })
 }
 
-/// For each slot, the keys of its run's scores that lie in it, in the order of the scores.
+/// For each slot, the keys of its run that lie in it, in the order of the scores.
 ///
 /// # Errors
 /// When a score is NaN or a slot does not fit.
@@ -150,15 +166,10 @@ mod tests {
         while slot.width > 0 {
             let mut counts = vec![0; 1 << bits];
             count_digits(scores, scores.len(), &[slot], bits, &Plan::default(), &mut counts).unwrap();
-            let mut bin = 0;
-            while counts[bin] < rank {
-                rank -= counts[bin];
-                bin += 1;
-            }
-            let width = slot.width.saturating_sub(bits);
-            slot = Slot { run: 0, base: slot.base + ((bin as u64) << width), width };
-            let kept = keys_within(scores, scores.len(), &[slot], &Plan::default()).unwrap();
-            assert_eq!(kept[0].len() as u64, counts[bin]);
+            let (next, rank_within) = slot.narrowed(&counts, slot.width.saturating_sub(bits), rank);
+            let kept = keys_within(scores, scores.len(), &[next], &Plan::default()).unwrap();
+            assert_eq!(kept[0].len() as u64, counts[((next.base - slot.base) >> next.width) as usize]);
+            (slot, rank) = (next, rank_within);
         }
         score_of(slot.base)
     }

@@ -1,4 +1,4 @@
-//! Which candidates does a selection leave, among which each label of a new row selects (see `modsel.rs`)?
+//! Which candidates does a selection leave? Each label of a new row selects among these: see `modsel.rs`.
 
 use std::ops::Deref;
 
@@ -54,8 +54,8 @@ impl Survivor {
     }
 }
 
-/// The candidates of a selection, checked and made ready once for any number of calls: a call of one row takes
-/// less time than looking through the scores between the thresholds.
+/// The candidates that a selection leaves. They are checked and made ready once, for any number of calls:
+/// looking through the scores between the thresholds takes longer than a call of one row.
 #[derive(Clone, Debug)]
 pub struct Survivors {
     each: Vec<Survivor>,
@@ -67,10 +67,10 @@ pub struct Survivors {
 }
 
 impl Survivors {
-    /// Candidates in the order by which ties among them are broken.
+    /// Makes candidates ready. Of equal counts, the first candidate is selected.
     ///
     /// # Errors
-    /// When there are none, or one is not what a selection leaves.
+    /// When there are none, or a selection does not leave such a candidate.
     pub fn new(each: Vec<Survivor>) -> Result<Self, Error> {
         if each.is_empty() {
             return Err(Error::argument("survivors", "at least one", 0));
@@ -85,24 +85,24 @@ impl Survivors {
         Ok(Self { each, scorings, order, bounds, weighted })
     }
 
-    /// What rows are viewed for.
+    /// All their scorings: a row is read for these.
     pub(crate) fn candidates(&self) -> Candidates<'_> {
         Candidates::ordered(&self.scorings, &self.order)
     }
 
-    /// Their order, those that share their sums side by side.
+    /// Their indices; candidates that share their sums stand side by side.
     #[inline(always)]
     pub(crate) fn order(&self) -> &[usize] {
         &self.order
     }
 
-    /// The weighted pairs of candidate m up to `lo`, with `own` of a row's.
+    /// The pairs of candidate m up to `lo`, and `own` pairs of a row, weighted.
     #[inline(always)]
     pub(crate) fn weighted_at_lo(&self, m: usize, own: u32) -> u128 {
         self.weighted[m].0 + u128::from(u64::from(own) * u64::from(self.each[m].weight))
     }
 
-    /// The weighted pairs of candidate m up to `hi`, with `own` of a row's.
+    /// The pairs of candidate m up to `hi`, and `own` pairs of a row, weighted.
     #[inline(always)]
     pub(crate) fn weighted_at_hi(&self, m: usize, own: u32) -> u128 {
         self.weighted[m].1 + u128::from(u64::from(own) * u64::from(self.each[m].weight))
@@ -123,7 +123,7 @@ impl Deref for Survivors {
     }
 }
 
-/// All else is made of the candidates; bounds may be NaN.
+/// Everything else is made of the candidates, and bounds may be NaN.
 impl PartialEq for Survivors {
     fn eq(&self, other: &Self) -> bool {
         self.each == other.each

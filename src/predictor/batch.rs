@@ -1,4 +1,4 @@
-//! How does a predictor predict many rows? The rows of each cell together.
+//! How does a predictor predict many rows? It predicts the rows of each cell together.
 
 use super::one_row::{Options, Predictor};
 use super::picked::{Picked, PickedRandomness, merged};
@@ -14,10 +14,10 @@ use crate::score::check_length;
 use crate::sets::{Sets, predict_sets};
 
 impl Predictor {
-    /// The sets of many rows, on the threads that the plan allows.
+    /// The prediction sets of many rows, on the threads that the plan allows.
     ///
     /// # Errors
-    /// As [`Predictor::predict_row`], naming the first row that is at fault.
+    /// As [`Predictor::predict_row`]; the error names the first bad row.
     pub fn predict_sets<F: Float, R: Rows<F>>(
         &self,
         rows: &R,
@@ -54,7 +54,8 @@ impl Predictor {
         cell_sets(&self.contents.cells[0], rows, allow_empty, randomness, plan)
     }
 
-    /// Calls `each` with every cell that has rows by their groups, and with those rows. False without groups.
+    /// Calls `each` with every cell that has rows, its rows, and their randomness. Returns false without
+    /// groups.
     fn for_cells<F: Float, R: Rows<F>>(
         &self,
         rows: &R,
@@ -77,7 +78,7 @@ impl Predictor {
         Ok(true)
     }
 
-    /// Conformal p-values of all labels, `out` as rows of K. `options.allow_empty` has no part in them.
+    /// Conformal p-values of all labels, `out` as rows of K. `options.allow_empty` does not matter.
     ///
     /// # Errors
     /// As [`Predictor::predict_row`], or when the predictor was saved without its score table.

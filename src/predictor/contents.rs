@@ -78,7 +78,7 @@ impl Kind {
 }
 
 /// The name of a value in a table of all of them.
-pub(crate) fn name_of<T: PartialEq>(table: &[(&'static str, T)], value: T) -> &'static str {
+pub(crate) fn name_of<T: Copy + PartialEq>(table: &[(&'static str, T)], value: T) -> &'static str {
     table.iter().find(|(_, known)| *known == value).map_or("", |(name, _)| name)
 }
 

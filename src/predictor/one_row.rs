@@ -1,9 +1,9 @@
-//! How does a predictor predict one row, and what does it say of itself?
+//! How does a predictor predict one row, and what can be asked of it?
 
 use super::contents::{Condition, Contents, GroupKey, GroupName, Parted};
 use super::document;
 use super::json::Json;
-use crate::conformal::{Cell, CellVote, Partition, Survivor, Vote, predict_cell_row};
+use crate::conformal::{Cell, CellVote, Partition, Survivor, Vote};
 use crate::error::Error;
 use crate::kernels::Float;
 use crate::math::{Randomness, Uniforms};
@@ -12,7 +12,8 @@ use crate::run::reserve;
 use crate::score::RowView;
 use crate::simd::{Simd, dispatch, with_subnormals};
 
-/// A calibrated predictor: immutable, safe to share among threads, the same bits as in Python.
+/// A calibrated predictor. It is immutable, safe to share among threads, and predicts the same bits as in
+/// Python.
 ///
 /// For rows exchangeable with the calibration rows, the set of a new row contains its label with
 /// probability at least `1 - alpha`, over the draw of both; with a condition, within each label or group.
@@ -28,7 +29,7 @@ use crate::simd::{Simd, dispatch, with_subnormals};
 /// let mut scratch = Scratch::new();
 /// let first = predictor.predict_row(&rows[..4], &mut scratch)?.to_vec();
 ///
-/// // The same for many rows, in the caller's rayon pool if it is in one.
+/// // Many rows are predicted in the caller's rayon pool, if the caller is in one.
 /// let matrix = Matrix::new(&rows, predictor.n_labels())?;
 /// let sets = predictor.predict_sets(&matrix, &Options::default(), &Plan::default())?;
 /// assert_eq!(sets.row(0).len(), first.len());
@@ -42,12 +43,12 @@ pub struct Predictor {
     pub(super) contents: Contents,
 }
 
-/// What a prediction may be asked for beyond the rows.
+/// What a prediction is given beside the rows.
 #[derive(Clone, Copy, Debug)]
 pub struct Options<'a> {
     /// Whether a set may be empty, as the guarantee permits; if not, such a set holds the top label.
     pub allow_empty: bool,
-    /// Where U comes from; other than from the row, for comparison only.
+    /// Where U comes from. Sources other than the row are for comparison only.
     pub uniforms: Uniforms<'a>,
     /// An id for each row, exactly when calibration had them.
     pub row_ids: Option<&'a [u64]>,
@@ -63,8 +64,8 @@ impl Default for Options<'_> {
 
 /// Working space of one thread, for rows of f32 or of f64 and any predictor.
 ///
-/// The first row of a predictor makes room; later ones allocate nothing, unless several candidates differ on more labels
-/// than in any row before.
+/// The first row of a predictor makes room. Later rows allocate nothing, unless several candidates differ on
+/// more labels than in any row before.
 #[derive(Debug)]
 pub struct Scratch<F: Float = f32> {
     vote: Vote<F>,
@@ -114,7 +115,8 @@ impl Predictor {
         Self::from_json_up_to(text, Self::MAX_BYTES)
     }
 
-    /// [`Predictor::from_json`] for texts of up to `max_bytes`: a score table has 16 bytes for each row and candidate.
+    /// [`Predictor::from_json`] for texts of up to `max_bytes`: a score table has 16 bytes for each row and
+    /// candidate.
     ///
     /// # Errors
     /// As [`Predictor::from_json`].
@@ -127,8 +129,8 @@ impl Predictor {
         Ok(Self { contents })
     }
 
-    /// The document, to the byte what Python writes for the same predictor, with the score table if there
-    /// is one.
+    /// The document, byte for byte as Python writes it for the same predictor. It includes the score table if
+    /// there is one.
     #[must_use]
     pub fn to_json(&self) -> String {
         document::write(&self.contents).pretty()
@@ -146,13 +148,14 @@ impl Predictor {
         self.contents.n_labels
     }
 
-    /// Rows that set the thresholds.
+    /// Number of calibration rows that set the thresholds.
     #[must_use]
     pub fn n_calibration(&self) -> usize {
         self.contents.n_calibration
     }
 
-    /// Which of their scores, in order, a threshold is; above [`Predictor::n_calibration`] it is infinite.
+    /// The rank of the calibration score that is the threshold. Above [`Predictor::n_calibration`], the
+    /// threshold is infinite.
     #[must_use]
     pub fn rank(&self) -> usize {
         self.contents.rank
@@ -176,14 +179,14 @@ impl Predictor {
         self.contents.label_names.as_deref()
     }
 
-    /// What prediction uses: one candidate with its threshold `hi`, or those among which each label of a
-    /// row selects. With a condition, none: see [`Predictor::cells`].
+    /// The candidates that prediction uses: one with its threshold `hi`, or several among which each label of
+    /// a row selects. With a condition there are none here: see [`Predictor::cells`].
     #[must_use]
     pub fn candidates(&self) -> &[Survivor] {
         if self.contents.condition.is_none() { &self.contents.cells[0].candidates } else { &[] }
     }
 
-    /// What was calibrated: one cell of all rows, or those of the condition.
+    /// The cells that were calibrated: one of all rows, or those of the condition.
     #[must_use]
     pub fn cells(&self) -> &[Cell] {
         &self.contents.cells
@@ -204,13 +207,13 @@ impl Predictor {
         names.iter().map(GroupName::key)
     }
 
-    /// The set of one row: labels by falling probability.
+    /// The prediction set of one row: labels by falling probability.
     ///
     /// Allocates nothing once `scratch` has seen a row of this predictor, and uses no other thread.
     ///
     /// # Errors
-    /// For a row of another length, or that is not one of logits (of probabilities, if calibration had
-    /// those); when calibration had row ids.
+    /// For a row of another length, or with a value that is no logit (or no probability, if calibration had
+    /// probabilities); when calibration had row ids or groups.
     pub fn predict_row<'s, F: Float>(
         &self,
         row: &[F],
@@ -219,7 +222,7 @@ impl Predictor {
         self.predict_row_with(row, &Options::default(), scratch)
     }
 
-    /// [`Predictor::predict_row`] with options; ids and U are lists of one.
+    /// [`Predictor::predict_row`] with options. Ids, groups and U are lists of one.
     ///
     /// # Errors
     /// As [`Predictor::predict_row`], or when an option does not fit.
@@ -275,7 +278,7 @@ impl Predictor {
     }
 }
 
-/// The refusal of an option that calibration had and the call has not, or the other way round.
+/// Refuses an option that the call lacks and calibration had, or the other way round.
 fn only_as_calibrated(name: &'static str, is_missing: bool) -> Error {
     Error::argument(name, "given exactly when calibration had them", if is_missing { "none" } else { "some" })
 }
@@ -302,12 +305,12 @@ fn predict_one<S: Simd, F: Float>(
     let candidates = partition.map_or_else(|| used.candidates(), Partition::candidates);
     let view = RowView::of(s, row, &candidates, randomness)?;
     if let Some(partition) = partition {
-        predict_cell_row(s, &view, &predictor.cells, partition, allow_empty, cell_vote, labels);
-        return Ok(());
+        cell_vote.set(s, &view, &predictor.cells, partition, |label| labels.push(label));
+    } else {
+        vote.row(s, &view, used, |label| labels.push(label));
     }
-    vote.row(s, &view, used, |label| labels.push(label));
     if labels.is_empty() && !allow_empty {
-        labels.extend(vote.top_label(s));
+        labels.extend(if partition.is_some() { cell_vote.top_label() } else { vote.top_label(s) });
     }
     Ok(())
 }

@@ -1,4 +1,5 @@
-//! How are some rows of a matrix predicted by themselves? They are picked with their randomness, and their sets are merged.
+//! How are some rows of a matrix predicted by themselves? They are picked with their randomness, and their
+//! sets are merged.
 
 use crate::error::Error;
 use crate::kernels::{Float, TILE};
@@ -46,7 +47,7 @@ impl<F: Float, R: Rows<F>> Rows<F> for Picked<'_, R> {
     }
 }
 
-/// What the randomness of these rows is made of.
+/// The randomness of picked rows.
 #[derive(Debug)]
 pub(crate) struct PickedRandomness {
     u: Option<Vec<f64>>,

@@ -1,29 +1,24 @@
 //! What do Python's arguments become before a call enters the core, and what are results made of?
-#![allow(
-    clippy::too_many_arguments,
-    clippy::needless_pass_by_value,
-    reason = "signatures are those of Python"
-)]
-
 use numpy::ndarray::Array2;
 use numpy::{IntoPyArray, PyArray1, PyArray2, PyReadonlyArray1, PyReadonlyArray2, PyUntypedArray};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 use super::arrays::Table;
-use super::enter::Interrupt;
+use super::enter::enter;
+use crate::conformal::Bracket;
 use crate::error::Error;
 use crate::math::{Randomness, Uniforms};
-use crate::run::{Plan, reserve};
+use crate::run::{Plan, Zero, reserve, zeroed};
 use crate::score::{Reweight, Scale, Score, Scoring};
 use crate::sets::Sets;
 
-pub(super) type Scores1<'py> = Bound<'py, PyArray1<f64>>;
 pub(super) type Scores2<'py> = Bound<'py, PyArray2<f64>>;
 pub(super) type Compressed<'py> = (Bound<'py, PyArray1<i64>>, Bound<'py, PyArray1<i32>>);
+pub(super) type Counts<'py> = (Bound<'py, PyArray2<u64>>, Vec<Bound<'py, PyArray1<f64>>>);
 pub(super) type Rows<'py> = Option<PyReadonlyArray1<'py, i64>>;
 
-/// A candidate: score, reweighting and temperature, checked together.
+/// A candidate: its score, reweighting and temperature, checked together.
 #[pyclass(frozen, module = "tightset._core", name = "Scoring")]
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PyScoring(pub(super) Scoring);
@@ -81,7 +76,7 @@ pub(super) fn contiguous<'a, T: numpy::Element>(
     array.as_slice().map_err(|_| PyValueError::new_err(format!("{name} must be contiguous")))
 }
 
-/// The values of a matrix, row after row; a column-major one is refused.
+/// The values of a matrix, row after row. A column-major matrix is refused.
 pub(super) fn row_major<'a>(name: &str, array: &'a PyReadonlyArray2<'_, f64>) -> PyResult<&'a [f64]> {
     let values = array.as_array().to_slice();
     values.ok_or_else(|| PyValueError::new_err(format!("{name} must be contiguous, in C order")))
@@ -123,10 +118,6 @@ pub(super) fn scale(ranked: bool) -> Scale {
     if ranked { Scale::Ranked } else { Scale::Conventional }
 }
 
-pub(super) fn plan(n_threads: Option<usize>, interrupt: Interrupt<'_>) -> Plan<'_> {
-    Plan { n_threads, interrupt }
-}
-
 /// Evaluates `$call` with `$float` standing for the computing type of `$table`.
 macro_rules! in_computing_type {
     ($table:expr, $float:ident => $call:expr) => {
@@ -141,9 +132,67 @@ macro_rules! in_computing_type {
 }
 pub(super) use in_computing_type;
 
+/// A result of `rows` times `columns` that `work` fills. The call reads the table about `passes` times.
+pub(super) fn filled<T: Zero + Send>(
+    py: Python<'_>,
+    (table, passes): (&Table, usize),
+    (rows, columns): (usize, usize),
+    n_threads: Option<usize>,
+    work: impl FnOnce(&Plan<'_>, &mut [T]) -> Result<(), Error> + Send,
+) -> PyResult<Vec<T>> {
+    enter(py, table.elements().saturating_mul(passes), |interrupt| {
+        let mut out = zeroed(rows, columns)?;
+        work(&Plan { n_threads, interrupt }, &mut out)?;
+        Ok(out)
+    })
+}
+
+/// A result for each row and label.
+pub(super) fn filled_matrix<'py, T: Zero + Send + numpy::Element>(
+    py: Python<'py>,
+    (table, passes): (&Table, usize),
+    n_threads: Option<usize>,
+    work: impl FnOnce(&Plan<'_>, &mut [T]) -> Result<(), Error> + Send,
+) -> PyResult<Bound<'py, PyArray2<T>>> {
+    matrix(py, filled(py, (table, passes), table.shape(), n_threads, work)?, table.shape())
+}
+
+/// The result of `work`. The call reads the table about `passes` times.
+pub(super) fn entered<T: Send>(
+    py: Python<'_>,
+    (table, passes): (&Table, usize),
+    n_threads: Option<usize>,
+    work: impl FnOnce(&Plan<'_>) -> Result<T, Error> + Send,
+) -> PyResult<T> {
+    enter(py, table.elements().saturating_mul(passes), |interrupt| work(&Plan { n_threads, interrupt }))
+}
+
 /// Sets as two arrays: offsets and labels.
 pub(super) fn compressed(py: Python<'_>, sets: Sets) -> Compressed<'_> {
     (sets.offsets.into_pyarray(py), sets.labels.into_pyarray(py))
+}
+
+pub(super) fn brackets(
+    lo: &PyReadonlyArray1<'_, f64>,
+    hi: &PyReadonlyArray1<'_, f64>,
+) -> PyResult<Vec<Bracket>> {
+    let (lo, hi) = (contiguous("lo", lo)?, contiguous("hi", hi)?);
+    if lo.len() != hi.len() {
+        return Err(Error::Length { name: "lo", found: lo.len(), expected: hi.len() }.into());
+    }
+    Ok(lo.iter().zip(hi).map(|(&lo, &hi)| Bracket { lo, hi }).collect())
+}
+
+/// A row of numbers for each bracket; and the scores between, if they were kept.
+pub(super) fn counted<const N: usize>(
+    py: Python<'_>,
+    keep: bool,
+    counts: Vec<([u64; N], Vec<f64>)>,
+) -> PyResult<Counts<'_>> {
+    let (numbers, between): (Vec<_>, Vec<_>) = counts.into_iter().unzip();
+    let shape = (numbers.len(), N);
+    let between = between.into_iter().filter(|_| keep).map(|scores| scores.into_pyarray(py)).collect();
+    Ok((matrix(py, numbers.concat(), shape)?, between))
 }
 
 /// A list of numbers, copied.

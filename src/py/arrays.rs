@@ -1,17 +1,22 @@
 //! How is a NumPy array read as rows, and which type is computed in? The one place that looks at a dtype.
 //!
-//! An array is held by address, shape and strides. Rows that lie in memory as they are needed are
-//! lent; all others (float16, bfloat16, integers, big-endian, strided, Fortran, misaligned) are
-//! converted one row at a time into the reading thread's scratch. float16, bfloat16 and float32
-//! compute in float32, everything else in float64.
+//! An array is held by address, shape and strides.
 //!
-//! Safety of reading without the GIL: the array is kept alive by a reference, NumPy does not move the
-//! buffer of a referenced array (unless told to with `resize(refcheck=False)`, which no reader can
-//! guard against), and every address is inside the shape and strides that NumPy vouches for. Writing
-//! to the array from another thread during the call is a data race that Rust cannot rule out here, as
-//! in every extension that reads without a copy: labels are read once and checked after that, and no
-//! kernel uses a logit as an index, so such a race can make the numbers of those rows wrong and
-//! nothing else.
+//! ```text
+//! rows that lie in memory as they are needed are lent
+//! other rows are converted into the reading thread's buffer:
+//!     float16, bfloat16, integers, big-endian, strided, Fortran, misaligned, probabilities
+//!     along rows, or column by column if elements lie closer in columns
+//! ```
+//!
+//! float16, bfloat16 and float32 compute in float32, everything else in float64.
+//!
+//! Why reading without the GIL is safe: a reference keeps the array alive. NumPy does not move the buffer of
+//! a referenced array (unless told to with `resize(refcheck=False)`, which no reader can guard against).
+//! Every address is inside the shape and strides that NumPy vouches for. If another thread writes to the
+//! array during the call, this is a data race that Rust cannot rule out, as in every extension that reads
+//! without a copy. Labels are read once and checked after that, and no kernel uses a logit as an index. So
+//! such a race can make the numbers of those rows wrong, and nothing else.
 #![allow(unsafe_code, reason = "reads foreign buffers of any dtype and layout")]
 
 use std::ops::Range;
@@ -29,8 +34,8 @@ use crate::rows::{
 use crate::run::reserve;
 use crate::simd::{Ahead, ColumnsAhead, LINE, Simd, dispatch};
 
-/// Rows of which a column-major array is read at a time: four lines of float32 of each column, not two, take two thirds of
-/// the time, and 1000 labels of them fit the second-level cache.
+/// Rows of a column-major array that are read at a time. They are four cache lines of float32 of each column,
+/// which take two thirds of the time of two lines, and 1000 labels of them fit the second-level cache.
 const COLUMN_ROWS: usize = 2 * TILE;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,7 +89,7 @@ pub(super) struct Table {
     column_stride: isize,
     element: Element,
     swapped: bool,
-    /// Which rows, in which order; all of them without it.
+    /// The selected rows, in order; without it, all rows.
     selection: Option<Vec<usize>>,
     probabilities: bool,
     /// Keeps the buffer alive.
@@ -164,7 +169,7 @@ impl Table {
         self.selection.as_ref().map_or(index, |rows| rows[index])
     }
 
-    /// The row where it lies, if its elements are `T` as the machine has them, side by side.
+    /// The row where it lies in memory, if its elements are native `T`, side by side.
     #[inline(always)]
     fn lent<T: Float>(&self, row: usize) -> Option<&[T]> {
         let element = if size_of::<T>() == 4 { Element::F32 } else { Element::F64 };
@@ -179,7 +184,7 @@ impl Table {
         as_needed.then(|| unsafe { std::slice::from_raw_parts(address, self.n_labels) })
     }
 
-    /// Rows where they lie, if they follow each other without gaps.
+    /// Rows where they lie in memory, if they follow each other without gaps.
     #[inline(always)]
     fn contiguous<T: Float>(&self, first: usize, count: usize) -> Option<&[T]> {
         let side_by_side = self.row_stride == (self.n_labels * size_of::<T>()) as isize;
@@ -254,8 +259,8 @@ impl Table {
         }
     }
 
-    /// Reads `count` rows from `first` on, whose elements lie side by side in each column: square by square, so
-    /// that both sides are read and written whole lines at a time.
+    /// Reads `count` rows from `first` on, whose elements lie side by side in each column. It goes square by
+    /// square, so that both sides are read and written in whole cache lines.
     #[inline(always)]
     fn read_columns<const N: usize, S: Simd, F: Float>(
         &self,
@@ -270,8 +275,8 @@ impl Table {
         let stride = held_stride::<F>(k);
         let is_lent = self.is_lent_by_columns::<F>() && start.cast::<F>().is_aligned();
         let column = |i: usize, part: usize, held: usize| {
-            // SAFETY: the column is below n_labels, and the elements of all rows, N bytes each, lie one after the other
-            // from there on; bytes need no alignment.
+            // SAFETY: the column is below n_labels, and the elements of all rows, N bytes each, lie one after
+            // the other from there on; bytes need no alignment.
             unsafe {
                 let address = start.offset(i as isize * self.column_stride).cast::<[u8; N]>();
                 std::slice::from_raw_parts(address.add(part), held)
@@ -294,8 +299,8 @@ impl Table {
                 let held = TILE.min(count - part);
                 for (i, values) in (left..).zip(&mut converted[..width]) {
                     if let Some(&whole) = column(i, part, held).first_chunk::<TILE>() {
-                        // By value and of known length: whole vectors then, which are read as such below. Pieces of
-                        // them would have to reach the cache first.
+                        // By value and of known length, so that whole vectors are stored: they are loaded
+                        // again below, and pieces of them would have to reach the cache first.
                         values.0 = each_lane!([F::ZERO; TILE], |i| native(whole[i]));
                     } else {
                         for (value, &bytes) in values.0.iter_mut().zip(column(i, part, held)) {
@@ -310,8 +315,8 @@ impl Table {
         }
     }
 
-    /// Whether elements are `F` as the machine has them, all of them aligned if one is, so that pieces of columns may be
-    /// read where they lie.
+    /// Whether pieces of columns may be read where they lie: elements are native `F`, and if one is aligned,
+    /// all are.
     #[inline(always)]
     fn is_lent_by_columns<F: Float>(&self) -> bool {
         let size = size_of::<F>();
@@ -319,21 +324,21 @@ impl Table {
         self.element == element && !self.swapped && self.column_stride.unsigned_abs().is_multiple_of(size)
     }
 
-    /// Rows from `first` on of some columns, to be fetched.
+    /// Some columns of the rows from `first` on, to be prefetched.
     #[inline(always)]
     fn rows_of_columns(&self, first: usize, n_rows: usize, columns: Range<usize>) -> ColumnsAhead {
         // Without overflow: the stride of a single row may be any number.
         let bytes = n_rows.saturating_mul(self.row_stride.unsigned_abs());
         let start = self.data.wrapping_offset((first as isize).wrapping_mul(self.row_stride));
         let start = start.wrapping_offset(columns.start as isize * self.column_stride);
-        // By the last bytes of what would be whole lines, as arrays rarely begin with a line: what a piece of a column
-        // begins with was the end of the piece before it.
+        // The address of the last byte of a line is fetched, as arrays rarely begin with a line: the first
+        // bytes of a piece of a column came with the piece before it.
         let start = start.wrapping_add(bytes.clamp(1, LINE) - 1);
         ColumnsAhead::new(start, self.column_stride, bytes.div_ceil(LINE).next_power_of_two(), columns.len())
     }
 
-    /// The columns of the rows that will be read next: half of them with each tile. Only where elements lie side by side in
-    /// their columns, and tiles are whole, of which two are converted at once.
+    /// The columns of the rows that will be read next; each tile prefetches half of them, as two tiles are
+    /// converted at once. Only where elements lie side by side in their columns, and tiles are whole.
     #[inline(always)]
     fn columns_ahead<F: Float>(&self, first: usize) -> Option<ColumnsAhead> {
         let is_plain = self.is_by_columns() && self.selection.is_none() && !self.probabilities;
@@ -354,40 +359,29 @@ impl Table {
 
     #[inline(always)]
     fn convert_rows<S: Simd, F: Float>(&self, s: S, rows: &[usize], target: &mut [F], ahead: ColumnsAhead) {
+        macro_rules! read {
+            ($number:ty, $convert:expr) => {
+                self.read(s, rows, target, ahead, |bytes| $convert(<$number>::from_ne_bytes(bytes)))
+            };
+        }
         match self.element {
-            Element::F16 => self.read(s, rows, target, ahead, |b| F::from_f32(widen(u16::from_ne_bytes(b)))),
-            Element::Bf16 => {
-                self.read(s, rows, target, ahead, |b| {
-                    F::from_f32(f32::from_bits(u32::from(u16::from_ne_bytes(b)) << 16))
-                });
-            }
-            Element::F32 => self.read(s, rows, target, ahead, |b| F::from_f32(f32::from_ne_bytes(b))),
-            Element::F64 => self.read(s, rows, target, ahead, |b| F::from_f64(f64::from_ne_bytes(b))),
-            Element::I8 => {
-                self.read(s, rows, target, ahead, |b| F::from_f64(f64::from(i8::from_ne_bytes(b))))
-            }
-            Element::I16 => {
-                self.read(s, rows, target, ahead, |b| F::from_f64(f64::from(i16::from_ne_bytes(b))))
-            }
-            Element::I32 => {
-                self.read(s, rows, target, ahead, |b| F::from_f64(f64::from(i32::from_ne_bytes(b))))
-            }
-            Element::I64 => self.read(s, rows, target, ahead, |b| F::from_f64(i64::from_ne_bytes(b) as f64)),
-            Element::U8 => {
-                self.read(s, rows, target, ahead, |b| F::from_f64(f64::from(u8::from_ne_bytes(b))))
-            }
-            Element::U16 => {
-                self.read(s, rows, target, ahead, |b| F::from_f64(f64::from(u16::from_ne_bytes(b))))
-            }
-            Element::U32 => {
-                self.read(s, rows, target, ahead, |b| F::from_f64(f64::from(u32::from_ne_bytes(b))))
-            }
-            Element::U64 => self.read(s, rows, target, ahead, |b| F::from_f64(u64::from_ne_bytes(b) as f64)),
+            Element::F16 => read!(u16, |bits| F::from_f32(widen(bits))),
+            Element::Bf16 => read!(u16, |bits| F::from_f32(f32::from_bits(u32::from(bits) << 16))),
+            Element::F32 => read!(f32, F::from_f32),
+            Element::F64 => read!(f64, F::from_f64),
+            Element::I8 => read!(i8, |value| F::from_f64(f64::from(value))),
+            Element::I16 => read!(i16, |value| F::from_f64(f64::from(value))),
+            Element::I32 => read!(i32, |value| F::from_f64(f64::from(value))),
+            Element::I64 => read!(i64, |value| F::from_f64(value as f64)),
+            Element::U8 => read!(u8, |value| F::from_f64(f64::from(value))),
+            Element::U16 => read!(u16, |value| F::from_f64(f64::from(value))),
+            Element::U32 => read!(u32, |value| F::from_f64(f64::from(value))),
+            Element::U64 => read!(u64, |value| F::from_f64(value as f64)),
         }
     }
 }
 
-/// The rows that a caller selected, each of them one of the array's.
+/// The rows that a caller selected, if the array has them all.
 fn selected(indices: &[i64], n_rows: usize) -> PyResult<Vec<usize>> {
     let mut rows = Vec::new();
     reserve(&mut rows, indices.len())?;
@@ -403,8 +397,8 @@ fn selected(indices: &[i64], n_rows: usize) -> PyResult<Vec<usize>> {
     Ok(rows)
 }
 
-/// float16 to float32 without branches, so that loops over it turn into vector code; the conversion of
-/// the crate `half` asks for the processor's features at every element.
+/// float16 to float32 without branches, so that the compiler turns loops over it into vector code. The crate
+/// `half` asks for the processor's features at every element.
 #[inline(always)]
 fn widen(bits: u16) -> f32 {
     let magnitude = u32::from(bits & 0x7fff) << 13;
@@ -450,8 +444,8 @@ impl<F: Float> Rows<F> for Table {
         }
         let (wanted, stride) = (first..first + count, held_stride::<F>(self.n_labels));
         if buffer.held(&wanted, self.n_labels).is_none() {
-            // Columns are read for the next group too. Not of probabilities: what is wrong with those is said of the
-            // first such row, and rows before it may yet be refused.
+            // Columns are read for the next tile too. Not of probabilities: an error must name the first bad
+            // row, and a row before it may yet be refused.
             let end = if count == TILE && self.is_by_columns() && !self.probabilities {
                 self.len().min((first + 1).next_multiple_of(COLUMN_ROWS)).max(wanted.end)
             } else {
@@ -462,7 +456,8 @@ impl<F: Float> Rows<F> for Table {
                 *position = self.source_row(index);
             }
             let positions = &positions[..end - first];
-            // Asked for while these are read, unless the scan of the tile asks for them.
+            // The next columns are prefetched while these are read, unless the scan of the tile prefetches
+            // them.
             let columns = 0..if self.columns_ahead::<F>(first).is_some() { 0 } else { self.n_labels };
             let ahead = self.rows_of_columns(end, positions.len(), columns);
             let target = buffer.hold(first..end, self.n_labels)?;

@@ -1,20 +1,14 @@
 //! Which functions does Python call? Each names its arguments, enters once and returns arrays.
-#![allow(
-    clippy::too_many_arguments,
-    clippy::needless_pass_by_value,
-    reason = "signatures are those of Python"
-)]
-
 use numpy::{IntoPyArray, PyArray1, PyArray2, PyReadonlyArray1, PyUntypedArray};
 use pyo3::prelude::*;
 
 use super::arguments::{
-    Compressed, PyScoring, Rows, Scores1, Scores2, U, compressed, contiguous, in_computing_type, matrix,
-    plan, randomness, scale, scorings, table,
+    Compressed, PyScoring, Rows, Scores2, U, compressed, contiguous, entered, filled, filled_matrix,
+    in_computing_type, matrix, randomness, scale, scorings, table,
 };
 use super::enter::enter;
 use crate::error::Error;
-use crate::run::{Size, fill, zeroed};
+use crate::run::{Plan, Size, fill, zeroed};
 use crate::score::{Measure, Reweight};
 use crate::{probe, score};
 
@@ -27,7 +21,7 @@ pub(super) fn uncertainty<'py>(
     measure: &str,
     probabilities: bool,
     n_threads: Option<usize>,
-) -> PyResult<Scores1<'py>> {
+) -> PyResult<Bound<'py, PyArray1<f64>>> {
     let measure = match measure {
         "entropy" => Measure::Entropy,
         "margin" => Measure::Margin,
@@ -35,11 +29,10 @@ pub(super) fn uncertainty<'py>(
         _ => return Err(Error::argument("measure", "'entropy', 'margin' or 'gini'", measure).into()),
     };
     let table = table(logits, &None, probabilities)?;
-    let out = enter(py, table.elements(), |interrupt| {
-        let plan = plan(n_threads, interrupt);
-        let mut out = zeroed(table.len(), 1)?;
-        in_computing_type!(table, F => score::uncertainty::<F, _>(&table, measure, &plan, &mut out))?;
-        Ok(out)
+    let out = filled(py, (&table, 1), (table.len(), 1), n_threads, |plan, out| {
+        in_computing_type!(table, F => {
+            score::uncertainty::<F, _>(&table, measure, plan, out)
+        })
     })?;
     Ok(out.into_pyarray(py))
 }
@@ -59,12 +52,10 @@ pub(super) fn softmax<'py>(
     let table = table(logits, &None, probabilities)?;
     let reweight = Reweight::new(gamma, power)?;
     in_computing_type!(table, F => {
-        let out = enter(py, table.elements(), |interrupt| {
-            let mut out = zeroed::<F>(table.len(), table.shape().1)?;
-            score::softmax::<F, _>(&table, reweight, temperature, &plan(n_threads, interrupt), &mut out)?;
-            Ok(out)
+        let out = filled_matrix(py, (&table, 1), n_threads, |plan, out| {
+            score::softmax::<F, _>(&table, reweight, temperature, plan, out)
         })?;
-        Ok(matrix(py, out, table.shape())?.into_any())
+        Ok(out.into_any())
     })
 }
 
@@ -80,12 +71,13 @@ pub(super) fn ranks<'py>(
 ) -> PyResult<Bound<'py, PyArray1<i64>>> {
     let table = table(logits, &None, probabilities)?;
     let labels = contiguous("labels", &labels)?;
-    let out = enter(py, table.elements(), |interrupt| {
-        let plan = plan(n_threads, interrupt);
-        let mut out = zeroed(table.len(), 1)?;
-        in_computing_type!(table, F => score::ranks::<F, _>(&table, labels, &plan, &mut out))?;
-        Ok(out)
-    })?;
+    let out = filled(
+        py,
+        (&table, 1),
+        (table.len(), 1),
+        n_threads,
+        |plan, out| in_computing_type!(table, F => score::ranks::<F, _>(&table, labels, plan, out)),
+    )?;
     Ok(out.into_pyarray(py))
 }
 
@@ -110,14 +102,12 @@ pub(super) fn label_scores<'py>(
     let candidates = &scorings(&candidates);
     let randomness = randomness(seed, u.as_ref(), row_ids.as_ref())?;
     let scale = scale(ranked);
-    let out = enter(py, table.elements().saturating_mul(candidates.len()), |interrupt| {
-        let plan = plan(n_threads, interrupt);
-        let mut out = zeroed(candidates.len(), table.len())?;
-        in_computing_type!(table, F => {
-            score::label_scores::<F, _>(&table, labels, candidates, scale, &randomness, &plan, &mut out)
+    let out =
+        filled(py, (&table, candidates.len()), (candidates.len(), table.len()), n_threads, |plan, out| {
+            in_computing_type!(table, F => {
+                score::label_scores::<F, _>(&table, labels, candidates, scale, &randomness, plan, out)
+            })
         })?;
-        Ok(out)
-    })?;
     matrix(py, out, (candidates.len(), table.len()))
 }
 
@@ -127,7 +117,7 @@ pub(super) fn label_scores<'py>(
 pub(super) fn all_scores<'py>(
     py: Python<'py>,
     logits: &Bound<'py, PyUntypedArray>,
-    scoring: PyRef<'py, PyScoring>,
+    scoring: &PyScoring,
     ranked: bool,
     seed: u64,
     u: Option<U<'py>>,
@@ -136,15 +126,13 @@ pub(super) fn all_scores<'py>(
     n_threads: Option<usize>,
 ) -> PyResult<Scores2<'py>> {
     let table = table(logits, &None, probabilities)?;
-    let (scoring, scale) = (scoring.0, scale(ranked));
+    let scale = scale(ranked);
     let randomness = randomness(seed, u.as_ref(), row_ids.as_ref())?;
-    let out = enter(py, table.elements(), |interrupt| {
-        let plan = plan(n_threads, interrupt);
-        let mut out = zeroed(table.len(), table.shape().1)?;
-        in_computing_type!(table, F => crate::all_scores::<F, _>(&table, &scoring, scale, &randomness, &plan, &mut out))?;
-        Ok(out)
-    })?;
-    matrix(py, out, table.shape())
+    filled_matrix(py, (&table, 1), n_threads, |plan, out| {
+        in_computing_type!(table, F => {
+            crate::all_scores::<F, _>(&table, &scoring.0, scale, &randomness, plan, out)
+        })
+    })
 }
 
 /// Conformal p-values of all labels against sorted calibration scores.
@@ -153,7 +141,7 @@ pub(super) fn all_scores<'py>(
 pub(super) fn p_values<'py>(
     py: Python<'py>,
     logits: &Bound<'py, PyUntypedArray>,
-    scoring: PyRef<'py, PyScoring>,
+    scoring: &PyScoring,
     sorted_scores: PyReadonlyArray1<'py, f64>,
     smoothed: bool,
     seed: u64,
@@ -163,18 +151,13 @@ pub(super) fn p_values<'py>(
     n_threads: Option<usize>,
 ) -> PyResult<Scores2<'py>> {
     let table = table(logits, &rows, probabilities)?;
-    let scoring = scoring.0;
     let randomness = randomness(seed, None, row_ids.as_ref())?;
     let sorted = contiguous("sorted_scores", &sorted_scores)?;
-    let out = enter(py, table.elements(), |interrupt| {
-        let plan = plan(n_threads, interrupt);
-        let mut out = zeroed(table.len(), table.shape().1)?;
+    filled_matrix(py, (&table, 1), n_threads, |plan, out| {
         in_computing_type!(table, F => {
-            crate::p_values::<F, _>(&table, &scoring, sorted, smoothed, &randomness, &plan, &mut out)
-        })?;
-        Ok(out)
-    })?;
-    matrix(py, out, (table.len(), table.shape().1))
+            crate::p_values::<F, _>(&table, &scoring.0, sorted, smoothed, &randomness, plan, out)
+        })
+    })
 }
 
 /// Prediction sets as compressed rows: offsets and labels.
@@ -183,7 +166,7 @@ pub(super) fn p_values<'py>(
 pub(super) fn predict_sets<'py>(
     py: Python<'py>,
     logits: &Bound<'py, PyUntypedArray>,
-    scoring: PyRef<'py, PyScoring>,
+    scoring: &PyScoring,
     threshold: f64,
     allow_empty: bool,
     seed: u64,
@@ -194,12 +177,10 @@ pub(super) fn predict_sets<'py>(
     n_threads: Option<usize>,
 ) -> PyResult<Compressed<'py>> {
     let table = table(logits, &rows, probabilities)?;
-    let scoring = scoring.0;
     let randomness = randomness(seed, u.as_ref(), row_ids.as_ref())?;
-    let sets = enter(py, table.elements(), |interrupt| {
-        let plan = plan(n_threads, interrupt);
+    let sets = entered(py, (&table, 1), n_threads, |plan| {
         in_computing_type!(table, F => {
-            crate::predict_sets::<F, _>(&table, &scoring, threshold, allow_empty, &randomness, &plan)
+            crate::predict_sets::<F, _>(&table, &scoring.0, threshold, allow_empty, &randomness, plan)
         })
     })?;
     Ok(compressed(py, sets))
@@ -209,7 +190,7 @@ pub(super) fn predict_sets<'py>(
 #[pyfunction]
 pub(super) fn kth_smallest(py: Python<'_>, scores: PyReadonlyArray1<'_, f64>, k: usize) -> PyResult<f64> {
     let scores = contiguous("scores", &scores)?;
-    enter(py, scores.len(), |interrupt| crate::kth_smallest(scores, k, &plan(None, interrupt)))
+    enter(py, scores.len(), |interrupt| crate::kth_smallest(scores, k, &Plan { n_threads: None, interrupt }))
 }
 
 /// `ceil((n + 1)(1 - alpha))` in integers.
@@ -238,7 +219,7 @@ pub(super) fn mask<'py>(
     let mask = enter(py, n_rows.saturating_mul(n_labels), |interrupt| {
         let mut mask = zeroed(n_rows, n_labels)?;
         let size = Size::new(n_rows, n_labels, 1);
-        fill(&mut mask, n_labels, size, &plan(None, interrupt), |rows, parts| {
+        fill(&mut mask, n_labels, size, &Plan { n_threads: None, interrupt }, |rows, parts| {
             let offsets = &offsets[rows.start..=rows.end];
             let rows = parts.only().chunks_exact_mut(n_labels.max(1));
             rows.zip(offsets.windows(2)).try_for_each(|(row, bounds)| mark(row, bounds, labels))
@@ -277,7 +258,7 @@ pub(super) fn simd_level() -> &'static str {
     crate::level().name()
 }
 
-/// Largest logit of each row: a pass that only reads, which benchmarks measure the others by.
+/// Largest logit of each row. Benchmarks compare other passes with this one, which only reads.
 #[pyfunction]
 #[pyo3(name = "_row_maxima", signature = (logits, *, n_threads=None))]
 pub(super) fn row_maxima<'py>(
@@ -287,10 +268,8 @@ pub(super) fn row_maxima<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     let table = table(logits, &None, false)?;
     in_computing_type!(table, F => {
-        let out = enter(py, table.elements(), |interrupt| {
-            let mut out = zeroed::<F>(table.len(), 1)?;
-            probe::row_maxima::<F, _>(&table, &plan(n_threads, interrupt), &mut out)?;
-            Ok(out)
+        let out = filled(py, (&table, 1), (table.len(), 1), n_threads, |plan, out| {
+            probe::row_maxima::<F, _>(&table, plan, out)
         })?;
         Ok(out.into_pyarray(py).into_any())
     })

@@ -1,22 +1,13 @@
 //! Which functions does conditional coverage call, where labels have thresholds of their own?
-#![allow(
-    clippy::too_many_arguments,
-    clippy::needless_pass_by_value,
-    reason = "signatures are those of Python"
-)]
-
-use numpy::{IntoPyArray, PyArray1, PyArray2, PyReadonlyArray1, PyUntypedArray};
+use numpy::{PyReadonlyArray1, PyUntypedArray};
 use pyo3::prelude::*;
 
 use super::arguments::{
-    Compressed, PyScoring, Rows, Scores2, U, compressed, contiguous, copied, in_computing_type, matrix,
-    optional, plan, randomness, scorings, table,
+    Compressed, Counts, PyScoring, Rows, Scores2, U, brackets, compressed, contiguous, copied, counted,
+    entered, filled_matrix, in_computing_type, optional, randomness, scorings, table,
 };
-use super::enter::enter;
 use super::selecting::PySurvivors;
-use crate::conformal::{Bracket, Cell, Parting, Partition};
-use crate::error::Error;
-use crate::run::zeroed;
+use crate::conformal::{Cell, Parting, Partition};
 
 /// Cells of labels, read once and used for many predictions.
 #[pyclass(frozen, module = "tightset._core", name = "Cells")]
@@ -66,7 +57,7 @@ impl PyCells {
 pub(super) fn predict_cell_sets<'py>(
     py: Python<'py>,
     logits: &Bound<'py, PyUntypedArray>,
-    cells: Py<PyCells>,
+    cells: &PyCells,
     allow_empty: bool,
     seed: u64,
     u: Option<U<'py>>,
@@ -75,12 +66,11 @@ pub(super) fn predict_cell_sets<'py>(
     n_threads: Option<usize>,
 ) -> PyResult<Compressed<'py>> {
     let table = table(logits, &None, probabilities)?;
-    let PyCells { cells, partition } = cells.get();
+    let PyCells { cells, partition } = cells;
     let randomness = randomness(seed, u.as_ref(), row_ids.as_ref())?;
-    let sets = enter(py, table.elements().saturating_mul(8), |interrupt| {
-        let plan = plan(n_threads, interrupt);
+    let sets = entered(py, (&table, 8), n_threads, |plan| {
         in_computing_type!(table, F => {
-            crate::predict_cell_sets::<F, _>(&table, cells, partition, allow_empty, &randomness, &plan)
+            crate::predict_cell_sets::<F, _>(&table, cells, partition, allow_empty, &randomness, plan)
         })
     })?;
     Ok(compressed(py, sets))
@@ -92,7 +82,7 @@ pub(super) fn predict_cell_sets<'py>(
 pub(super) fn cell_p_values<'py>(
     py: Python<'py>,
     logits: &Bound<'py, PyUntypedArray>,
-    cells: Py<PyCells>,
+    cells: &PyCells,
     smoothed: bool,
     seed: u64,
     row_ids: Option<PyReadonlyArray1<'py, u64>>,
@@ -100,20 +90,14 @@ pub(super) fn cell_p_values<'py>(
     n_threads: Option<usize>,
 ) -> PyResult<Scores2<'py>> {
     let table = table(logits, &None, probabilities)?;
-    let PyCells { cells, partition } = cells.get();
+    let PyCells { cells, partition } = cells;
     let randomness = randomness(seed, None, row_ids.as_ref())?;
-    let out = enter(py, table.elements().saturating_mul(8), |interrupt| {
-        let plan = plan(n_threads, interrupt);
-        let mut out = zeroed(table.len(), table.shape().1)?;
+    filled_matrix(py, (&table, 8), n_threads, |plan, out| {
         in_computing_type!(table, F => {
-            crate::cell_p_values::<F, _>(&table, cells, partition, smoothed, &randomness, &plan, &mut out)
-        })?;
-        Ok(out)
-    })?;
-    matrix(py, out, table.shape())
+            crate::cell_p_values::<F, _>(&table, cells, partition, smoothed, &randomness, plan, out)
+        })
+    })
 }
-
-type Counts<'py> = (Bound<'py, PyArray2<u64>>, Vec<Bound<'py, PyArray1<f64>>>);
 
 /// For each candidate, cell and level, the pairs of any row and a label of the cell up to lo and up to hi;
 /// and, with `keep`, the sorted scores between.
@@ -138,24 +122,16 @@ pub(super) fn count_cell_pairs<'py>(
     let table = table(logits, &rows, probabilities)?;
     let candidates = &scorings(&candidates);
     let randomness = randomness(seed, None, row_ids.as_ref())?;
-    let (lo, hi) = (contiguous("lo", &lo)?, contiguous("hi", &hi)?);
-    if lo.len() != hi.len() {
-        return Err(Error::Length { name: "lo", found: lo.len(), expected: hi.len() }.into());
-    }
-    let brackets = &lo.iter().zip(hi).map(|(&lo, &hi)| Bracket { lo, hi }).collect::<Vec<_>>();
+    let brackets = &brackets(&lo, &hi)?;
     let parting = &Parting {
         cell_of: contiguous("cell_of", &cell_of)?,
         n_cells,
         most_ranks: optional("most_ranks", most_ranks.as_ref())?,
     };
-    let counts = enter(py, table.elements().saturating_mul(candidates.len()), |interrupt| {
-        let plan = plan(n_threads, interrupt);
+    let counts = entered(py, (&table, candidates.len()), n_threads, |plan| {
         in_computing_type!(table, F => {
-            crate::count_cell_pairs::<F, _>(&table, candidates, parting, brackets, keep, &randomness, &plan)
+            crate::count_cell_pairs::<F, _>(&table, candidates, parting, brackets, keep, &randomness, plan)
         })
     })?;
-    let numbers = counts.iter().flat_map(|c| [c.at_lo, c.at_hi]).collect();
-    let numbers = matrix(py, numbers, (brackets.len(), 2))?;
-    let between = counts.into_iter().filter(|_| keep).map(|c| c.between.into_pyarray(py)).collect();
-    Ok((numbers, between))
+    counted(py, keep, counts.into_iter().map(|c| ([c.at_lo, c.at_hi], c.between)).collect())
 }

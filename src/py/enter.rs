@@ -1,4 +1,5 @@
-//! The way in and out of Rust: every call detaches, checks signals, catches panics and maps errors here.
+//! How does a call enter and leave Rust? Here it releases the GIL, checks signals, catches panics and maps
+//! errors.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
@@ -27,15 +28,15 @@ impl From<Error> for PyErr {
     }
 }
 
-/// Matrix elements from which the GIL is released. Below, a call takes tens of microseconds at most, less
-/// than it may wait to get the GIL back when other threads want it.
+/// Calls of this many matrix elements release the GIL. Smaller calls take tens of microseconds at most, less
+/// than a call may wait to get the GIL back when other threads want it.
 const DETACH_FROM: usize = 1 << 12;
 
-/// What a call asks between slices of its work.
+/// Called between slices of the work.
 pub(super) type Interrupt<'a> = &'a (dyn Fn() -> Result<(), Error> + Sync);
 
-/// Runs `work` on a call of the given size. A panic becomes [`InternalError`], which `except
-/// Exception` catches; a signal handler that raises ends the work with its exception.
+/// Runs the `work` of a call of the given size. A panic becomes [`InternalError`], which `except Exception`
+/// catches. If a signal handler raises, its exception ends the work.
 pub(super) fn enter<T: Send>(
     py: Python<'_>,
     elements: usize,
@@ -58,7 +59,7 @@ pub(super) fn enter<T: Send>(
 }
 
 fn guarded<T>(work: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
-    // The work owns or borrows nothing that outlives a panic half-changed: results are dropped.
+    // Nothing that the work changes outlives a panic: results are dropped.
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<&str>().map(ToString::to_string);
         let text = text.or_else(|| panic.downcast_ref::<String>().cloned());

@@ -1,4 +1,11 @@
-//! The extension module `tightset._core`: its exports, nothing else.
+//! What does Python call? This file lists the exports of the extension module `tightset._core`.
+
+#![allow(
+    clippy::too_many_arguments,
+    clippy::needless_pass_by_value,
+    clippy::trivially_copy_pass_by_ref,
+    reason = "signatures are those of Python"
+)]
 
 mod arguments;
 mod arrays;
@@ -31,8 +38,8 @@ mod _core {
         selected_p_values,
     };
 
-    /// Loads NumPy's C interface now: a signal that arrives while it is loaded by a first call would
-    /// turn into a panic there.
+    /// Loads NumPy's C interface now. If a first call loaded it, a signal that arrives meanwhile would turn
+    /// into a panic.
     #[pymodule_init]
     #[allow(clippy::unnecessary_wraps, reason = "the signature of an initialiser")]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {

@@ -1,24 +1,16 @@
 //! Which functions do selections call? Counts, order statistics, and sets among several candidates.
-#![allow(
-    clippy::too_many_arguments,
-    clippy::needless_pass_by_value,
-    reason = "signatures are those of Python"
-)]
-
-use numpy::{
-    IntoPyArray, PyArray1, PyArray2, PyReadonlyArray1, PyReadonlyArray2, PyReadwriteArray2, PyUntypedArray,
-};
+use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1, PyReadonlyArray2, PyReadwriteArray2, PyUntypedArray};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 use super::arguments::{
-    Compressed, PyScoring, Rows, Scores2, U, compressed, contiguous, copied, in_computing_type, matrix, plan,
-    randomness, row_major, scorings, table,
+    Compressed, Counts, PyScoring, Rows, Scores2, U, brackets, compressed, contiguous, copied, counted,
+    entered, filled_matrix, in_computing_type, matrix, randomness, row_major, scorings, table,
 };
 use super::enter::enter;
-use crate::conformal::{Bracket, Slot, Survivor, Survivors};
+use crate::conformal::{Slot, Survivor, Survivors};
 use crate::error::Error;
-use crate::run::zeroed;
+use crate::run::{Plan, zeroed};
 
 /// A candidate that rows may select: its scoring, lo, hi, pairs up to lo, the scores between, its weight.
 type PySurvivor<'py> = (PyRef<'py, PyScoring>, f64, f64, u64, PyReadonlyArray1<'py, f64>, u32);
@@ -56,7 +48,7 @@ impl PySurvivors {
 pub(super) fn predict_selected_sets<'py>(
     py: Python<'py>,
     logits: &Bound<'py, PyUntypedArray>,
-    survivors: Py<PySurvivors>,
+    survivors: &PySurvivors,
     allow_empty: bool,
     seed: u64,
     u: Option<U<'py>>,
@@ -66,12 +58,11 @@ pub(super) fn predict_selected_sets<'py>(
     n_threads: Option<usize>,
 ) -> PyResult<Compressed<'py>> {
     let table = table(logits, &rows, probabilities)?;
-    let survivors = &survivors.get().0;
+    let survivors = &survivors.0;
     let randomness = randomness(seed, u.as_ref(), row_ids.as_ref())?;
-    let sets = enter(py, table.elements().saturating_mul(survivors.len()), |interrupt| {
-        let plan = plan(n_threads, interrupt);
+    let sets = entered(py, (&table, survivors.len()), n_threads, |plan| {
         in_computing_type!(table, F => {
-            crate::predict_selected_sets::<F, _>(&table, survivors, allow_empty, &randomness, &plan)
+            crate::predict_selected_sets::<F, _>(&table, survivors, allow_empty, &randomness, plan)
         })
     })?;
     Ok(compressed(py, sets))
@@ -83,7 +74,7 @@ pub(super) fn predict_selected_sets<'py>(
 pub(super) fn selected_p_values<'py>(
     py: Python<'py>,
     logits: &Bound<'py, PyUntypedArray>,
-    survivors: Py<PySurvivors>,
+    survivors: &PySurvivors,
     sorted_scores: Vec<PyReadonlyArray1<'py, f64>>,
     seed: u64,
     row_ids: Option<PyReadonlyArray1<'py, u64>>,
@@ -92,22 +83,16 @@ pub(super) fn selected_p_values<'py>(
     n_threads: Option<usize>,
 ) -> PyResult<Scores2<'py>> {
     let table = table(logits, &rows, probabilities)?;
-    let survivors = &survivors.get().0;
+    let survivors = &survivors.0;
     let randomness = randomness(seed, None, row_ids.as_ref())?;
     let sorted = sorted_scores.iter().map(|s| contiguous("sorted_scores", s));
     let sorted = &sorted.collect::<PyResult<Vec<_>>>()?;
-    let out = enter(py, table.elements().saturating_mul(survivors.len()), |interrupt| {
-        let plan = plan(n_threads, interrupt);
-        let mut out = zeroed(table.len(), table.shape().1)?;
+    filled_matrix(py, (&table, survivors.len()), n_threads, |plan, out| {
         in_computing_type!(table, F => {
-            crate::selected_p_values::<F, _, _>(&table, survivors, sorted, &randomness, &plan, &mut out)
-        })?;
-        Ok(out)
-    })?;
-    matrix(py, out, (table.len(), table.shape().1))
+            crate::selected_p_values::<F, _, _>(&table, survivors, sorted, &randomness, plan, out)
+        })
+    })
 }
-
-type Counts<'py> = (Bound<'py, PyArray2<u64>>, Vec<Bound<'py, PyArray1<f64>>>);
 
 /// For each candidate and bracket, a row of four counts: pairs up to lo, pairs up to hi, rows with one
 /// label, rows with none; and, with `keep`, the sorted scores between.
@@ -129,21 +114,17 @@ pub(super) fn count_pairs<'py>(
     let table = table(logits, &rows, probabilities)?;
     let candidates = &scorings(&candidates);
     let randomness = randomness(seed, None, row_ids.as_ref())?;
-    let (lo, hi) = (contiguous("lo", &lo)?, contiguous("hi", &hi)?);
-    if lo.len() != hi.len() {
-        return Err(Error::Length { name: "lo", found: lo.len(), expected: hi.len() }.into());
-    }
-    let brackets = &lo.iter().zip(hi).map(|(&lo, &hi)| Bracket { lo, hi }).collect::<Vec<_>>();
-    let counts = enter(py, table.elements().saturating_mul(candidates.len()), |interrupt| {
-        let plan = plan(n_threads, interrupt);
+    let brackets = &brackets(&lo, &hi)?;
+    let counts = entered(py, (&table, candidates.len()), n_threads, |plan| {
         in_computing_type!(table, F => {
-            crate::count_pairs::<F, _>(&table, candidates, brackets, keep, &randomness, &plan)
+            crate::count_pairs::<F, _>(&table, candidates, brackets, keep, &randomness, plan)
         })
     })?;
-    let numbers = counts.iter().flat_map(|c| [c.at_lo, c.at_hi, c.singletons, c.empty]).collect();
-    let numbers = matrix(py, numbers, (brackets.len(), 4))?;
-    let between = counts.into_iter().filter(|_| keep).map(|c| c.between.into_pyarray(py)).collect();
-    Ok((numbers, between))
+    counted(
+        py,
+        keep,
+        counts.into_iter().map(|c| ([c.at_lo, c.at_hi, c.singletons, c.empty], c.between)).collect(),
+    )
 }
 
 /// For each run of scores, its order statistics of the given ranks: infinity where there are fewer scores,
@@ -160,7 +141,7 @@ pub(super) fn order_statistics<'py>(
     let (runs, n) = (scores.as_array().nrows(), scores.as_array().ncols());
     let out = enter(py, table.len(), |interrupt| {
         let mut out = zeroed(runs, ranks.len())?;
-        crate::order_statistics(table, n, &ranks, &plan(n_threads, interrupt), &mut out)?;
+        crate::order_statistics(table, n, &ranks, &Plan { n_threads, interrupt }, &mut out)?;
         Ok(out)
     })?;
     matrix(py, out, (runs, ranks.len()))
@@ -195,7 +176,7 @@ pub(super) fn count_digits(
     let out = counts.as_array_mut().into_slice();
     let out = out.ok_or_else(|| PyValueError::new_err("counts must be contiguous, in C order"))?;
     enter(py, n.saturating_mul(slots.len()), |interrupt| {
-        crate::count_digits(table, n, &slots, bins.trailing_zeros(), &plan(n_threads, interrupt), out)
+        crate::count_digits(table, n, &slots, bins.trailing_zeros(), &Plan { n_threads, interrupt }, out)
     })
 }
 
@@ -214,7 +195,7 @@ pub(super) fn keys_within<'py>(
     let slots = slots(runs, contiguous("bases", &bases)?, contiguous("widths", &widths)?)?;
     let n = scores.as_array().ncols();
     let found = enter(py, n.saturating_mul(slots.len()), |interrupt| {
-        crate::keys_within(table, n, &slots, &plan(n_threads, interrupt))
+        crate::keys_within(table, n, &slots, &Plan { n_threads, interrupt })
     })?;
     Ok(found.into_iter().map(|keys| keys.into_pyarray(py)).collect())
 }

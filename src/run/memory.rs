@@ -1,13 +1,13 @@
-//! How is memory asked for, so that a shortage is an error and not an abort?
+//! How is memory allocated, so that a shortage is an error and not an abort?
 
 use std::alloc::{Layout, alloc_zeroed};
 
 use crate::error::Error;
 
-/// Numbers that are 0, or false, where all their bits are.
+/// Types whose zero (or false) has only zero bits.
 ///
 /// # Safety
-/// That must be so.
+/// The type must be such a type.
 #[allow(unsafe_code, reason = "a promise about bits")]
 pub(crate) unsafe trait Zero: Copy {}
 macro_rules! zero {
@@ -21,9 +21,8 @@ macro_rules! zero {
 }
 zero!(bool, i32, i64, u64, f32, f64);
 
-/// A result of `rows` times `columns` elements, all 0; an error, not an abort, when there is no room for it. The
-/// system hands out large results as zeros: they are first touched, a page at a time, by the threads that fill
-/// them.
+/// A result of `rows` times `columns` elements, all 0, or an error if there is no memory for it. The system
+/// hands out large results as zeros, so the threads that fill them are the first to touch their pages.
 #[allow(unsafe_code, reason = "no safe call allocates zeros and returns an error")]
 #[allow(clippy::same_length_and_capacity, reason = "it was allocated for exactly so many")]
 pub(crate) fn zeroed<T: Zero>(rows: usize, columns: usize) -> Result<Vec<T>, Error> {
@@ -34,8 +33,8 @@ pub(crate) fn zeroed<T: Zero>(rows: usize, columns: usize) -> Result<Vec<T>, Err
     if elements == 0 {
         return Ok(Vec::new());
     }
-    // SAFETY: the layout is not empty; the memory is that of a vector with exactly so many elements, whose bits
-    // are 0 and say so.
+    // SAFETY: the layout is not empty, and it is that of a vector with this many elements; zero bits are
+    // valid elements.
     unsafe {
         let memory = alloc_zeroed(layout).cast::<T>();
         if memory.is_null() {
@@ -46,14 +45,14 @@ pub(crate) fn zeroed<T: Zero>(rows: usize, columns: usize) -> Result<Vec<T>, Err
     }
 }
 
-/// Makes room for `more` elements of a list, at least doubling it when it grows.
+/// Makes room for `more` elements. A list that grows at least doubles.
 #[inline]
 pub(crate) fn reserve<T>(list: &mut Vec<T>, more: usize) -> Result<(), Error> {
     list.try_reserve(more)
         .map_err(|_| Error::Memory { elements: list.len().saturating_add(more), size: size_of::<T>() })
 }
 
-/// Adds an element to a list, if there is room for it.
+/// Adds an element to a list, or fails if there is no memory for it.
 #[inline(always)]
 pub(crate) fn push<T>(list: &mut Vec<T>, element: T) -> Result<(), Error> {
     if list.len() == list.capacity() {
@@ -63,9 +62,9 @@ pub(crate) fn push<T>(list: &mut Vec<T>, element: T) -> Result<(), Error> {
     Ok(())
 }
 
-/// Asks for large pages behind memory that was not touched yet, as NumPy does for its own arrays: results of a million
-/// rows would else be two thousand pages, each asked for when a thread first writes to it, a tenth of the time of
-/// scores of ten labels, and more of that of sets.
+/// Asks for large pages behind memory that was not touched yet, as NumPy does for its arrays. Without them, a
+/// result of a million rows has two thousand pages, and the first write to each asks the system for it: a
+/// tenth of the time of scores of ten labels, and more of the time of sets.
 #[allow(unsafe_code, reason = "a call of the system")]
 fn in_large_pages(memory: *mut u8, bytes: usize) {
     /// As NumPy has it.
@@ -74,8 +73,8 @@ fn in_large_pages(memory: *mut u8, bytes: usize) {
     #[cfg(target_os = "linux")]
     if bytes >= LARGE {
         let skipped = memory.align_offset(PAGE);
-        // SAFETY: advice on whole pages of memory that is ours, which changes nothing of what it holds; a system without
-        // large pages refuses it.
+        // SAFETY: this advises on whole pages of our own memory, and does not change what they hold. A system
+        // without large pages refuses it.
         unsafe {
             libc::madvise(memory.add(skipped).cast(), (bytes - skipped) & !(PAGE - 1), libc::MADV_HUGEPAGE);
         }

@@ -1,6 +1,6 @@
 //! How is a call run? In blocks of rows over threads, a tile at a time, in working space that threads keep.
 //!
-//! Nothing here knows what is computed: a call is a [`TileWork`].
+//! A call is a [`TileWork`]; nothing here knows what it computes.
 
 mod memory;
 mod planes;
@@ -12,6 +12,8 @@ mod thread_count;
 mod threads;
 mod tiles;
 
+#[allow(unused_imports, reason = "py asks for it")]
+pub(crate) use memory::Zero;
 pub(crate) use memory::{push, reserve, zeroed};
 pub(crate) use planes::Planes;
 pub(crate) use scratch::{Scratch, list_bytes, with_scratch};

@@ -1,7 +1,7 @@
-//! Which threads run a call? The only file that names rayon, and the only way into it.
+//! Which threads run a call? This is the only file that names rayon.
 //!
-//! A call from within a rayon pool stays in it unless it says how many threads it wants; else the pool is our own, made on
-//! first need and never at import.
+//! A call from within a rayon pool stays in that pool, unless it says how many threads it wants. Other calls
+//! run in a pool of our own. It is made when it is first needed, never at import.
 
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -23,11 +23,11 @@ struct Pool {
 
 /// A pool behind a lock that survives `fork`.
 ///
-/// A mutex that another thread holds while this one forks stays locked in the child forever, and
-/// the child's first call hangs. Here the lock is the [`identity`] of the holder's process: a child that
-/// finds its parent's takes the lock over and forgets what it guards, which it could not use anyway, since
-/// a forked process has none of its parent's threads. (Dropping the parent's pool instead would
-/// take locks of its own.) It is held for a few instructions, never while a pool is built.
+/// If one thread holds a mutex while another forks, the mutex stays locked in the child forever, and the
+/// child's first call hangs. This lock holds the [`identity`] of the holder's process. A child that finds its
+/// parent's identity takes the lock over and forgets the pool: a forked process has none of its parent's
+/// threads. (Dropping the parent's pool would take more locks.) The lock is held for a few instructions,
+/// never while a pool is built.
 struct Shared {
     holder: AtomicU64,
     pool: UnsafeCell<Option<Pool>>,
@@ -44,18 +44,17 @@ impl Shared {
     fn with<T>(&self, use_pool: impl FnOnce(&mut Option<Pool>) -> T) -> T {
         let process = identity();
         let mut seen = 0;
-        // From free, or from a holder that lives in another process.
+        // The lock is taken if it is free, or if its holder lives in another process.
         while let Err(holder) =
             self.holder.compare_exchange_weak(seen, process, Ordering::Acquire, Ordering::Relaxed)
         {
             seen = if holder == process { 0 } else { holder };
             std::thread::yield_now();
         }
-        // SAFETY: this thread holds the lock, and no other thread of this process can: they wait for
-        // it to be free.
+        // SAFETY: this thread holds the lock, and all other threads of this process wait for it.
         let pool = unsafe { &mut *self.pool.get() };
         if seen != 0 || pool.as_ref().is_some_and(|pool| pool.process != process) {
-            // SAFETY: as above; what was there, perhaps half-written, is overwritten unread.
+            // SAFETY: as above. The old value may be half-written; it is overwritten without being read.
             unsafe { std::ptr::write(pool, None) };
         }
         let result = use_pool(pool);
@@ -93,10 +92,10 @@ pub(super) fn of_caller() -> Option<usize> {
     rayon::current_thread_index().map(|_| rayon::current_num_threads())
 }
 
-/// Maps in our own pool of so many threads, or in the caller's.
+/// Maps in our own pool of `n_threads`, or in the caller's pool.
 ///
-/// rayon sees numbers of tasks alone: as a map over tasks and results of every type it was compiled
-/// thirty times, a quarter of the crate's code. A lock that no one else wants costs nothing beside a block.
+/// rayon sees only the numbers of tasks. A rayon map over tasks and results of every type was compiled thirty
+/// times, a quarter of the crate's code. A lock without contention costs nothing beside a block.
 pub(super) fn map<T: Send, R: Send>(
     n_threads: Option<usize>,
     tasks: Vec<T>,

@@ -1,6 +1,7 @@
 //! Is this still the process that made the thread pool? A forked child has none of its parent's threads.
 //!
-//! A process id alone does not tell: ids are used again, and each pid namespace has ids of its own. Each fork also counts.
+//! A process id is not enough: the system uses ids again, and each pid namespace has its own. So forks are
+//! counted too.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
@@ -8,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 static FORKS: AtomicU32 = AtomicU32::new(0);
 static IS_COUNTING: AtomicBool = AtomicBool::new(false);
 
-/// A number, never 0, that differs in a forked child from those of all processes it descends from.
+/// A number, never 0. In a forked child it differs from the numbers of all its ancestors.
 pub(super) fn identity() -> u64 {
     if !IS_COUNTING.swap(true, Ordering::Relaxed) {
         count_forks();
@@ -22,8 +23,8 @@ fn count_forks() {
     extern "C" fn in_child() {
         FORKS.fetch_add(1, Ordering::Relaxed);
     }
-    // SAFETY: the function does what is allowed between fork and exec: it adds to an atomic number. A failure leaves the
-    // process id alone to tell.
+    // SAFETY: between fork and exec the function only adds to an atomic number, which is allowed. If
+    // registering it fails, the process id alone has to do.
     unsafe {
         libc::pthread_atfork(None, None, Some(in_child));
     }

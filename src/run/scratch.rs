@@ -1,23 +1,23 @@
-//! What working space does a thread keep from one call for the next?
+//! What working space does a thread keep from one call to the next? One of each type that its calls used.
 //!
-//! A service asks for one row at a time. Six vectors as long as the row, allocated and freed with each call, took a sixth of
-//! it at a thousand labels. A small call allocates its result and nothing else, once the thread has made one like it.
-//! What the space is for is its owner's matter: a thread keeps one of each type.
+//! A service asks for one row at a time. Six vectors as long as the row, allocated and freed with each call,
+//! took a sixth of the call at a thousand labels. With kept space, a small call allocates only its result,
+//! once the thread has made such a call.
 
 use std::any::{Any, TypeId};
 use std::cell::RefCell;
 
-/// Bytes up to which space is kept by a thread that works on blocks of a call: more in each thread of a pool would be a
-/// burden, and is little of the time of such calls.
+/// Space up to this many bytes is kept by a thread that works on blocks of a call. More would be a burden in
+/// each thread of a pool, and allocating it anew takes little of the time of such calls.
 const KEPT_BY_WORKERS: usize = 1 << 20;
-/// Bytes up to which space is kept by the thread of the caller, after a call that is one block: room for the set of a row of
-/// 262,144 labels. New with each call, space for 128,000 labels took most of it (1.8 ms instead of 0.27), as the system
-/// clears its pages each time.
+/// Space up to this many bytes is kept by the caller's thread after a call that is one block: room for the
+/// set of a row of 262,144 labels. Space for 128,000 labels, allocated with each call, took most of the call
+/// (1.8 ms instead of 0.27): the system clears its pages each time.
 const KEPT_BY_CALLERS: usize = 1 << 24;
 
-/// Working space. Nothing that comes out of it depends on the calls before.
+/// Working space. No result depends on what earlier calls left in it.
 pub(crate) trait Scratch: Default + 'static {
-    /// Bytes that it has room for beside its own.
+    /// Bytes that its lists have room for.
     fn bytes(&self) -> usize;
 }
 
@@ -39,12 +39,18 @@ impl<A: Scratch, B: Scratch> Scratch for (A, B) {
     }
 }
 
+impl<A: Scratch, B: Scratch, C: Scratch> Scratch for (A, B, C) {
+    fn bytes(&self) -> usize {
+        self.0.bytes() + self.1.bytes() + self.2.bytes()
+    }
+}
+
 /// Bytes that a list has room for.
 pub(crate) fn list_bytes<T>(list: &Vec<T>) -> usize {
     list.capacity() * size_of::<T>()
 }
 
-/// Space of one type, with the bytes that it took when it was kept last; none while it is in use.
+/// Space of one type, and its bytes when it was last kept. While it is in use there is none.
 struct Kept {
     of: TypeId,
     bytes: usize,
@@ -55,10 +61,11 @@ thread_local! {
     static KEPT: RefCell<Vec<Kept>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Calls `work` with space of its type that the thread kept, or new one. It is kept for the next call; if `is_call` says
-/// that this was a whole call and not a block of one, also when it is large.
+/// Calls `work` with the space of this type that the thread kept, or with new space. The space is kept for
+/// the next call, up to a limit; the limit is higher if `is_call` says that this is a whole call and not one
+/// of several blocks.
 pub(crate) fn with_scratch<T: Scratch, R>(is_call: bool, work: impl FnOnce(&mut T) -> R) -> R {
-    // A thread that ends has none left.
+    // A thread that is ending has dropped its list.
     let known = KEPT.try_with(|kept| take::<T>(&mut kept.borrow_mut())).ok().flatten();
     let mut space = known.unwrap_or_default();
     let result = work(&mut space);
@@ -76,7 +83,7 @@ fn take<T: Scratch>(kept: &mut [Kept]) -> Option<Box<T>> {
     known.space.take()?.downcast().ok()
 }
 
-/// Keeps space; all types together take no more than one may.
+/// Keeps space. The limit for one type holds for all types together.
 fn keep<T: Scratch>(kept: &mut Vec<Kept>, bytes: usize, space: Box<T>) {
     let space: Option<Box<dyn Any>> = Some(space);
     if bytes + kept.iter().map(|kept| kept.bytes).sum::<usize>() > KEPT_BY_CALLERS {

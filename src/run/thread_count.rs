@@ -1,20 +1,21 @@
-//! How many threads may a call use that does not say? What was set, or the environment, or the machine.
+//! How many threads may a call use by default? The number that was set, or that of the environment, or of the
+//! machine.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use super::process::identity;
 use crate::error::Error;
 
-/// More threads than this help no one and may exhaust the process.
+/// More threads than this do not help, and may exhaust the process.
 pub(crate) const MOST: usize = 1024;
 
-/// What [`set_default_threads`] was given; 0 for nothing.
+/// The number that [`set_default_threads`] was given; 0 for none.
 static CHOSEN: AtomicUsize = AtomicUsize::new(0);
 
-/// Variables that set the number of threads, ours first. Ray sets the last of them and no other.
+/// Variables that set the number of threads, ours first. Ray sets only the last one.
 const VARIABLES: [&str; 3] = ["TIGHTSET_NUM_THREADS", "RAYON_NUM_THREADS", "OMP_NUM_THREADS"];
 
-/// Sets the threads of calls that do not say; `None` goes back to the environment and the machine.
+/// Sets the default number of threads; `None` goes back to the environment and the machine.
 ///
 /// # Errors
 /// When the number is 0 or more than a process should have.
@@ -27,8 +28,8 @@ pub fn set_default_threads(n_threads: Option<usize>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Threads of calls that do not say: what was set, else the first of `TIGHTSET_NUM_THREADS`,
-/// `RAYON_NUM_THREADS` and `OMP_NUM_THREADS` that is, else what the machine and its container allow.
+/// The default number of threads. It is the number that was set; else the first of `TIGHTSET_NUM_THREADS`,
+/// `RAYON_NUM_THREADS` and `OMP_NUM_THREADS` that is set; else what the machine and its container allow.
 ///
 /// # Errors
 /// When such a variable does not hold a number of threads.
@@ -57,12 +58,13 @@ fn from_environment(read: impl Fn(&str) -> Option<String>) -> Result<usize, Erro
     Ok(available_threads())
 }
 
-/// Threads that the machine and its container allow this process, as found when it first asks.
+/// Threads that the machine and its container allow this process, as found on the first call.
 ///
-/// To find out takes some forty system calls; a forked process asks anew.
+/// Finding out takes some forty system calls. A forked process finds out anew.
 #[must_use]
 pub fn available_threads() -> usize {
-    /// The process that asked, and what it found. In two words: a process that reads one of another asks again.
+    /// The process that asked, and what it found. In two words: a process that reads one of another asks
+    /// again.
     static ASKED_BY: AtomicU64 = AtomicU64::new(0);
     static FOUND: AtomicUsize = AtomicUsize::new(0);
     let (process, found) = (identity(), FOUND.load(Ordering::Acquire));

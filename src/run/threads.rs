@@ -5,8 +5,8 @@
 //! slice = blocks of rows, each the work of one thread at a time
 //! ```
 //!
-//! Every row is computed alone, so the number of threads and the size of blocks never change a bit. Small work never enters
-//! the pool.
+//! Every row is computed alone, so the number of threads and the size of blocks never change a bit. Small
+//! calls stay on the calling thread.
 
 use std::ops::Range;
 
@@ -20,25 +20,27 @@ use crate::simd::with_subnormals;
 
 /// Matrix elements below which a call stays on the calling thread.
 const PARALLEL_FROM: usize = 1 << 15;
-/// Matrix elements that a block, the unit of work of one thread, has about.
+/// Matrix elements of a block, about.
 const BLOCK_ELEMENTS: usize = 1 << 14;
-/// Labels from which on a block has less than a tile of rows, so that few rows keep all threads busy and what
-/// is converted stays in the cache.
+/// Rows of more labels may have blocks smaller than a tile, so that few rows keep all threads busy and
+/// converted rows stay in the cache.
 const LONG_ROWS: usize = 1 << 12;
-/// From so many blocks on, blocks are made eight times as large: fewer are enough to keep all threads busy.
+/// Calls of this many blocks get blocks eight times as large: these are still enough to keep all threads
+/// busy.
 const MANY_BLOCKS: usize = 1 << 10;
-/// Elements of work that such a block has at most: few long ones at the end of a slice would leave threads idle.
+/// Elements of work of such a block, at most: a few long blocks at the end of a slice would leave threads
+/// idle.
 const LONG_BLOCK: usize = 1 << 18;
-/// Elements of work for each thread between two looks at `interrupt`: about 50 ms.
+/// Elements of work of a slice, for each thread: about 50 ms.
 const SLICE_ELEMENTS: usize = 1 << 25;
 
 /// How a batch call is run.
 #[derive(Clone, Copy)]
 pub struct Plan<'a> {
-    /// Threads to use at most; `None` for the rayon pool that the caller is in, and outside of one for as
-    /// many as [`default_threads`] says.
+    /// Threads to use at most. `None` uses the rayon pool that the caller is in; outside of a pool, the
+    /// number that [`default_threads`] gives.
     pub n_threads: Option<usize>,
-    /// Asked between slices; an error ends the work.
+    /// Called between slices; an error ends the work.
     pub interrupt: &'a (dyn Fn() -> Result<(), Error> + Sync),
 }
 
@@ -54,7 +56,7 @@ impl Default for Plan<'_> {
     }
 }
 
-/// The size of a call: rows, and elements of work for each (its labels, times the candidates).
+/// The size of a call: its rows, and the elements of work for each (its labels, times the passes over them).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Size {
     n_rows: usize,
@@ -72,7 +74,7 @@ impl Size {
         self.n_rows.saturating_mul(self.row_cost) < PARALLEL_FROM
     }
 
-    /// All rows, where they are few enough for one block.
+    /// All rows, if they fit in one block.
     pub(crate) fn only_block(self) -> Option<Range<usize>> {
         let mut blocks = self.blocks();
         let first = blocks.next()?;
@@ -81,12 +83,12 @@ impl Size {
 
     /// Consecutive blocks of rows; all but the last hold a whole number of tiles.
     fn blocks(self) -> impl Iterator<Item = Range<usize>> {
-        // Rows of few labels and many candidates are much work each: smaller blocks keep all threads busy.
+        // Many candidates make much work of a short row: smaller blocks keep all threads busy.
         let by_work = (8 * BLOCK_ELEMENTS).div_ceil(self.row_cost).max(4 * TILE);
         let rows = BLOCK_ELEMENTS.div_ceil(self.n_labels.max(1)).min(by_work);
-        // Whole tiles, half of whose lanes would else be empty at a thousand labels.
+        // Whole tiles: at a thousand labels, half of the lanes would be empty otherwise.
         let rows = if self.n_labels <= LONG_ROWS { rows.next_multiple_of(TILE) } else { rows.max(1) };
-        // In long calls several tiles: the next one is on its way to the cache while one is worked on.
+        // Long calls get several tiles in a block: the next tile is fetched while one is worked on.
         let most = (LONG_BLOCK / self.row_cost).next_multiple_of(TILE);
         let rows = if self.n_rows / rows >= MANY_BLOCKS { (8 * rows).min(most).max(rows) } else { rows };
         // Small calls are one block, which allocates nothing.
@@ -95,8 +97,8 @@ impl Size {
     }
 }
 
-/// Calls `work` on all rows, which are one [block](Size::only_block): on this thread, whatever
-/// the number of threads would be, which is not asked for, and without allocating anything.
+/// Calls `work` on all rows of a call that is one [block](Size::only_block). It runs on this thread and
+/// allocates nothing; the number of threads is not even asked for.
 pub(crate) fn map_only<T, R>(
     range: Range<usize>,
     plan: &Plan<'_>,
@@ -109,8 +111,8 @@ pub(crate) fn map_only<T, R>(
     Ok(result)
 }
 
-/// Calls `work` on consecutive blocks of rows and returns its results in order. Of several errors the
-/// one of the first block is returned.
+/// Calls `work` on consecutive blocks of rows and returns its results in order. If several blocks fail, the
+/// first block's error is returned.
 pub(crate) fn map_blocks<R: Send>(
     size: Size,
     plan: &Plan<'_>,
@@ -119,8 +121,8 @@ pub(crate) fn map_blocks<R: Send>(
     map_parts(|_| (), size, plan, |range, ()| work(range))
 }
 
-/// Fills `out`, laid out as planes times rows times `width`, block by block: `work` gets the rows and the part of
-/// each plane that belongs to them. Nothing is asked of it where there is nothing to fill.
+/// Fills `out` block by block; it is laid out as planes times rows times `width`. `work` gets the rows of a
+/// block, and the part of each plane that belongs to them. If there is nothing to fill, it is not called.
 pub(crate) fn fill<T: Send>(
     out: &mut [T],
     width: usize,
@@ -146,23 +148,9 @@ pub(crate) fn fill<T: Send>(
     Ok(())
 }
 
-/// [`map_blocks`] with something of its own for each block, which `part` gives, in order.
+/// [`map_blocks`], where each block has something of its own: `part` gives it, in the order of the blocks.
 pub(crate) fn map_parts<T: Send, R: Send>(
     mut part: impl FnMut(&Range<usize>) -> T,
-    size: Size,
-    plan: &Plan<'_>,
-    work: impl Fn(Range<usize>, T) -> Result<R, Error> + Sync,
-) -> Result<Vec<R>, Error> {
-    let tasks = size.blocks().map(|range| {
-        let part = part(&range);
-        (range, part)
-    });
-    run(tasks, size, plan, work)
-}
-
-/// Runs the tasks in slices, each made when its slice begins, and collects their results.
-fn run<T: Send, R: Send>(
-    tasks: impl Iterator<Item = (Range<usize>, T)>,
     size: Size,
     plan: &Plan<'_>,
     work: impl Fn(Range<usize>, T) -> Result<R, Error> + Sync,
@@ -171,7 +159,8 @@ fn run<T: Send, R: Send>(
     let slice_rows = SLICE_ELEMENTS.div_ceil(size.row_cost).saturating_mul(n_threads);
     let work = |range, task| with_subnormals(|| work(range, task));
     let mut results = Vec::new();
-    let mut tasks = tasks.peekable();
+    // Parts are made when their slice begins.
+    let mut tasks = size.blocks().map(|range| (range.clone(), part(&range))).peekable();
     while let Some((first, _)) = tasks.peek() {
         let end = first.start.saturating_add(slice_rows);
         let slice = std::iter::from_fn(|| tasks.next_if(|(range, _)| range.start < end));
@@ -196,8 +185,8 @@ fn check_threads(plan: &Plan<'_>) -> Result<(), Error> {
     if plan.n_threads == Some(0) { Err(Error::argument("n_threads", "at least 1", 0)) } else { Ok(()) }
 }
 
-/// The threads a call gets. One block, as small calls are, does not even ask how many there are, which costs a file or
-/// two, and stays with the caller.
+/// The number of threads for a call. One block stays with the caller, and does not ask how many threads there
+/// are: finding out may read a file or two.
 fn threads_for(size: Size, plan: &Plan<'_>) -> Result<usize, Error> {
     check_threads(plan)?;
     if size.only_block().is_some() {

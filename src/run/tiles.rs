@@ -1,4 +1,4 @@
-//! How does a call go over its rows? The one loop over tiles.
+//! How does a call go over its rows? By one loop over tiles.
 //!
 //! ```text
 //! for each block of rows, on a thread:
@@ -17,12 +17,12 @@ use crate::kernels::Float;
 use crate::rows::{Rows, Tile, TileBuffers, rows_of_tile};
 use crate::simd::{Simd, dispatch};
 
-/// What is read off a tile before the work on it.
+/// What is computed of a tile before the work on it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Reads {
-    /// Whether the sums behind entropy are taken.
+    /// Whether to take the sums behind entropy.
     pub(crate) entropy: bool,
-    /// Whether the rows will be summed along themselves.
+    /// Whether the work sums rows along themselves.
     pub(crate) sums: bool,
 }
 
@@ -33,16 +33,16 @@ pub(crate) trait TileWork<F: Float>: Sync {
     /// What a block of rows fills.
     type Out<'a>;
 
-    /// What is read off a tile; `None` if it is not even scanned.
+    /// What the work needs of a tile; `None` if the tile need not be scanned.
     fn reads(&self) -> Option<Reads>;
 
-    /// Makes the space ready for a block of rows of so many labels.
+    /// Makes the space ready for a block of rows.
     fn begin(&self, n_labels: usize, scratch: &mut Self::Scratch) -> Result<(), Error> {
         let _ = (n_labels, scratch);
         Ok(())
     }
 
-    /// Works on a tile that was scanned. Errors name a row by its place in the tile.
+    /// Works on a tile, after its scan. Errors name a row by its place in the tile.
     fn tile<S: Simd>(
         &self,
         s: S,
@@ -98,7 +98,8 @@ fn scan_and_work<S: Simd, F: Float, W: TileWork<F>>(
     work.tile(s, tile, scratch, out)
 }
 
-/// Fills `out`, laid out as planes times rows times `width`. `passes` is what the work on a row costs, in readings of it.
+/// Fills `out`, which is laid out as planes times rows times `width`. The work on a row costs about `passes`
+/// readings of it.
 pub(crate) fn fill_tiles<T: Send, F: Float, R: Rows<F>, W: for<'a> TileWork<F, Out<'a> = Planes<'a, T>>>(
     rows: &R,
     work: &W,

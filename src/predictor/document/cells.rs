@@ -165,7 +165,7 @@ fn groups(value: Value<'_, '_>) -> Result<Vec<GroupName>, Error> {
     Ok(names)
 }
 
-/// The cell that fields hold, of so many rows.
+/// The cell that fields hold; its calibration had `n` rows.
 pub(super) fn cell(
     fields: &mut Fields<'_, '_>,
     facts: &Facts<'_>,

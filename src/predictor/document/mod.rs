@@ -1,9 +1,9 @@
-//! How is a predictor written as a document, and what is checked when it is read? `schema/predictor-v1.json` defines the
-//! format; `python/tightset/document` is the Python reader and writer.
+//! How is a predictor written as a document, and what is checked when it is read? `schema/predictor-v1.json`
+//! defines the format; `python/tightset/document` is the Python reader and writer.
 //!
-//! JSON has no infinity, and readers differ in how they read decimals. So a float is written as its 64 bits in hexadecimal
-//! beside a readable value, and a list of scores as their bits, one after another. Every field is checked, and fields are
-//! checked against each other.
+//! JSON has no infinity, and readers differ in how they read decimals. So a float is written as its 64 bits
+//! in hexadecimal beside a readable value, and a list of scores as their bits, one after another. Every field
+//! is checked, and fields are checked against each other.
 
 mod cells;
 mod recipes;

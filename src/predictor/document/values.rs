@@ -12,7 +12,7 @@ pub(super) fn refuse<T>(what: impl Into<String>) -> Result<T, Error> {
     Err(Error::Document(what.into()))
 }
 
-/// Says of an error that it was found in a document.
+/// Makes an error one about the document.
 pub(super) fn in_document<T>(result: Result<T, Error>) -> Result<T, Error> {
     result.map_err(|error| Error::Document(error.to_string()))
 }
@@ -48,7 +48,7 @@ impl<'a, 'j> Value<'a, 'j> {
     /// The fields of an object, which errors call `name`.
     pub(super) fn fields(self, name: &'static str) -> Result<Fields<'a, 'j>, Error> {
         match self.json {
-            Json::Object(fields) => Ok(Fields { name, fields, is_read: 0 }),
+            Json::Object(fields) => Ok(Fields { name, all: fields, is_read: 0 }),
             _ => Self { name, ..self }.refuse("an object"),
         }
     }
@@ -166,19 +166,19 @@ impl<'a, 'j> Value<'a, 'j> {
     }
 }
 
-/// The fields of an object. They are marked as they are read; those that are left at the end are unknown.
+/// The fields of an object. Each is marked when it is read; fields without a mark at the end are unknown.
 pub(super) struct Fields<'a, 'j> {
     name: &'static str,
-    fields: &'a [Field<'j>],
+    all: &'a [Field<'j>],
     /// A bit for each; the parser takes no more than 64.
     is_read: u64,
 }
 
 impl<'a, 'j> Fields<'a, 'j> {
     pub(super) fn optional(&mut self, name: &'static str) -> Option<Value<'a, 'j>> {
-        let i = self.fields.iter().position(|(known, _)| known == name)?;
+        let i = self.all.iter().position(|(known, _)| known == name)?;
         self.is_read |= 1_u64.wrapping_shl(i as u32);
-        Some(Value { name, json: &self.fields[i].1 })
+        Some(Value { name, json: &self.all[i].1 })
     }
 
     pub(super) fn get(&mut self, name: &'static str) -> Result<Value<'a, 'j>, Error> {
@@ -187,7 +187,7 @@ impl<'a, 'j> Fields<'a, 'j> {
 
     /// Refuses fields that were not read.
     pub(super) fn end(self) -> Result<(), Error> {
-        match self.fields.get(self.is_read.trailing_ones() as usize) {
+        match self.all.get(self.is_read.trailing_ones() as usize) {
             Some((name, _)) => refuse(format!("{} has an unknown field '{}'", self.name, clipped(name))),
             None => Ok(()),
         }

@@ -1,8 +1,8 @@
 //! What is the text of a document? Strict JSON in and out, and the hash of its canonical form.
 //!
-//! The canonical form leaves out the document's own `sha256` and the readable `value` beside each number's bits. Its keys
-//! are sorted, it has no spaces, and it escapes only what JSON requires. No decimal fraction is left in it, so no two
-//! languages can write it differently.
+//! The canonical form leaves out the document's own `sha256` and the readable `value` beside each number's
+//! bits. Its keys are sorted, it has no spaces, and it escapes only what JSON requires. No decimal fraction
+//! is left in it, so no two languages can write it differently.
 
 mod parse;
 

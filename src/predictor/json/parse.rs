@@ -1,8 +1,8 @@
 //! How is JSON read?
 //!
-//! A parser of our own, since the limits are the point: depth, number of values and length are bounded,
-//! a field that stands twice is refused, and numbers stay as they are written, so that nothing is rounded
-//! before it is checked. Strings without escapes are borrowed from the text.
+//! This parser exists for its limits. Depth, length and the number of values are bounded; a field that stands
+//! twice is refused; numbers stay as they are written, so nothing is rounded before it is checked. Strings
+//! without escapes are borrowed from the text.
 
 use std::borrow::Cow;
 
@@ -11,9 +11,9 @@ use crate::error::Error;
 
 /// Levels of lists and objects; a document has seven.
 const DEEPEST: usize = 16;
-/// Values of all kinds: bounds memory to a small multiple of the text.
+/// Values of all kinds. This bounds memory to a small multiple of the text.
 const MOST_VALUES: usize = 1 << 20;
-/// Lists and objects among them, which take more room than their two characters.
+/// Lists and objects, which take more room than their two characters.
 const MOST_BRACKETS: usize = 1 << 18;
 /// Fields of one object; a document has sixteen.
 const MOST_FIELDS: usize = 64;
@@ -77,7 +77,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Calls `each` for the items between brackets, the opening one next.
+    /// Calls `each` for the items between brackets; the opening bracket comes next.
     fn items(
         &mut self,
         close: &str,
@@ -110,7 +110,7 @@ impl<'a> Parser<'a> {
             items.push(parser.value(depth + 1)?);
             Ok(())
         })?;
-        // Room for four is made at first: much where there are many short ones.
+        // A list first makes room for four items, which is much if there are many short lists.
         items.shrink_to_fit();
         Ok(Json::List(items))
     }
@@ -167,7 +167,7 @@ impl<'a> Parser<'a> {
         Ok(Json::Number(Cow::Borrowed(&self.text[start..self.at])))
     }
 
-    /// A string, the opening quote next.
+    /// A string; its opening quote comes next.
     fn string(&mut self) -> Result<Cow<'a, str>, Error> {
         self.at += 1;
         let mut text = Cow::Borrowed("");
@@ -242,8 +242,9 @@ mod tests {
         let brackets = format!("[{}0]", "[],".repeat(1 << 18));
         let fields: Vec<String> = (0..65).map(|i| format!("\"{i}\":0")).collect();
         let fields = format!("{{{}}}", fields.join(","));
-        let short = r#"nul 01 - 1. .5 1e +1 NaN Infinity 'a' "a "\x" "\u12" "\u12g4" "\ud800" "\ud800\u0041" "\udc00" "\ "\u
-            [ { [1,] {"a"} {"a":1,} {a:1} {"a":1,"a":2} {"a":1,"\u0061":2}"#;
+        let short = r#"nul 01 - 1. .5 1e +1 NaN Infinity 'a' "a "\x" "\u12"
+            "\u12g4" "\ud800" "\ud800\u0041" "\udc00"
+            "\ "\u [ { [1,] {"a"} {"a":1,} {a:1} {"a":1,"a":2} {"a":1,"\u0061":2}"#;
         let spaced = ["", " ", "\"\n\"", "[1 2]", "1 2", "\u{feff}1", &deep, &wide, &brackets, &fields];
         for text in short.split_whitespace().chain(spaced) {
             assert!(matches!(Json::parse(text), Err(Error::Document(_))), "{}", clipped(text));
