@@ -15,7 +15,7 @@
 use fearless_simd::{f64x8, i32x16, prelude::*, u32x16, u64x8};
 
 use super::{Float, V};
-use crate::math::{ANCHOR, COARSE, COARSE_BITS, LOW_ANCHOR, LOW_BITS, WIDE_COARSE_BITS, WIDTH};
+use crate::math::{ANCHOR, COARSE, COARSE_BITS, LOW_ANCHOR, LOW_BITS, Scalar, WIDE_COARSE_BITS, WIDTH};
 use crate::simd::{Lanes, Simd};
 
 /// An exact sum in each of sixteen lanes.
@@ -221,9 +221,9 @@ impl<S: Simd> Sum<f64, S> for CoarseF64<S> {
     #[inline(always)]
     fn total(self) -> i128 {
         // Two words: all lanes together may hold 2^66.
-        let [low, high] = self.0;
-        let fine = |x: u64x8<S>| (x & ((1 << 32) - 1)).reduce_sum();
-        let (small, large) = (fine(low) + fine(high), (low >> 32).reduce_sum() + (high >> 32).reduce_sum());
+        let ([low, high], lowest) = (self.0, (1 << 32) - 1);
+        let small = ((low & lowest) + (high & lowest)).reduce_sum();
+        let large = ((low >> 32) + (high >> 32)).reduce_sum();
         (i128::from(small) + (i128::from(large) << 32)) << WIDE_COARSE_BITS
     }
 }
@@ -237,14 +237,15 @@ impl<S: Simd> CoarseSum<f64, S> for CoarseF64<S> {
     #[inline(always)]
     fn to_f64(words: [u64x8<S>; 2]) -> [f64x8<S>; 2] {
         // In two words of 64 bits of quanta, as for one sum.
-        let each = |word: u64x8<S>| {
-            let s = word.token();
-            let high = (word >> (64 - WIDE_COARSE_BITS)).to_float::<f64x8<S>>();
-            let low = (word << WIDE_COARSE_BITS).to_float::<f64x8<S>>();
+        let mut sums = [f64x8::splat(words[0].token(), 0.0); 2];
+        for i in 0..2 {
+            let s = words[i].token();
+            let high = (words[i] >> (64 - WIDE_COARSE_BITS)).to_float::<f64x8<S>>();
+            let low = (words[i] << WIDE_COARSE_BITS).to_float::<f64x8<S>>();
             let of_high = f64x8::splat(s, 18_446_744_073_709_551_616.0);
-            s.fma_f64(high, of_high, low) * <f64 as crate::math::Scalar>::QUANTUM
-        };
-        [each(words[0]), each(words[1])]
+            sums[i] = s.fma_f64(high, of_high, low) * f64::QUANTUM;
+        }
+        sums
     }
 }
 

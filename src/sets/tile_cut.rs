@@ -50,12 +50,7 @@ const NEAR_ZERO: f64 = 1e-9;
 
 impl TileCut {
     /// The cut in lanes, where it can be made in them and that is quicker; `is_only` if it is the only cut of its rows.
-    pub(crate) fn for_rows(
-        bounds: &Bounds,
-        n_rows: usize,
-        n_labels: usize,
-        is_only: bool,
-    ) -> Option<Self> {
+    pub(crate) fn for_rows(bounds: &Bounds, n_rows: usize, n_labels: usize, is_only: bool) -> Option<Self> {
         let is_by_mass = matches!(bounds.scoring.score, Score::Aps) && n_labels > MOST_BY_MASS;
         let is_worth = n_rows >= worth_lanes(n_labels) && n_labels <= MOST_SIDE_BY_SIDE;
         if is_worth && !(is_by_mass && is_only) { Self::new(bounds, n_labels) } else { None }

@@ -384,11 +384,15 @@ mod x86_64 {
                 }
             );
             // The halves have a row of the first four rows and one of the others.
+            macro_rules! both {
+                ($row:expr) => {
+                    rows[$row].combine(rows[$row + 4]).into()
+                };
+            }
             macro_rules! eight {
-                ($first:expr) => {{
-                    let both = |row: usize| -> __m256 { rows[row].combine(rows[row + 4]).into() };
-                    kernel(self, both($first), both($first + 1), both($first + 2), both($first + 3))
-                }};
+                ($first:expr) => {
+                    kernel(self, both!($first), both!($first + 1), both!($first + 2), both!($first + 3))
+                };
             }
             let ([a, b, c, d], [e, f, g, h]) = (eight!(0), eight!(8));
             [a.combine(e), b.combine(f), c.combine(g), d.combine(h)]
@@ -446,8 +450,13 @@ mod aarch64 {
         ($x:expr, |$four:ident| $value:expr) => {{
             let (low, high) = $x.split();
             let ((a, b), (c, d)) = (low.split(), high.split());
-            let each = |$four| $value;
-            each(a).combine(each(b)).combine(each(c).combine(each(d)))
+            macro_rules! each {
+                ($one:expr) => {{
+                    let $four = $one;
+                    $value
+                }};
+            }
+            each!(a).combine(each!(b)).combine(each!(c).combine(each!(d)))
         }};
     }
 
@@ -480,7 +489,7 @@ mod aarch64 {
             );
             let (low, high) = u32x16::load_array_ref(self, table).split();
             let ((a, b), (c, d)) = (low.split(), high.split());
-            by_fours!(indices, |four: u32x4<Neon>| kernel(self, a, b, c, d, four))
+            by_fours!(indices, |four| kernel(self, a, b, c, d, four))
         }
 
         #[inline(always)]
@@ -491,7 +500,7 @@ mod aarch64 {
                     vreinterpretq_u32_s32(vcvtnq_s32_f32(x.into())).simd_into(token)
                 }
             );
-            by_fours!(x, |four: f32x4<Neon>| kernel(self, four))
+            by_fours!(x, |four| kernel(self, four))
         }
 
         #[inline(always)]
@@ -502,7 +511,7 @@ mod aarch64 {
                     vreinterpretq_u64_s64(vcvtnq_s64_f64(x.into())).simd_into(token)
                 }
             );
-            by_fours!(x, |two: fearless_simd::f64x2<Neon>| kernel(self, two))
+            by_fours!(x, |two| kernel(self, two))
         }
     }
 }

@@ -6,7 +6,7 @@
 use std::fmt::Debug;
 use std::ops::{Add, Mul, Sub};
 
-use fearless_simd::{f32x4, f32x16, f64x8, mask32x16, mask64x8, prelude::*, u32x16};
+use fearless_simd::{f32x4, f32x16, f64x8, mask32x16, mask64x8, prelude::*, u32x16, u64x8};
 
 use super::Simd;
 use crate::math::{
@@ -375,10 +375,8 @@ impl<S: Simd> Lanes<S> for F64x16<S> {
 
     #[inline(always)]
     fn pattern(self) -> u32x16<S> {
-        let folded = |half: f64x8<S>| half.to_bits() ^ (half.to_bits() >> 32);
         // What float32 has no room for: most numbers have some, and then nothing else is to be looked at.
-        let is_odd = |half: f64x8<S>| (half.to_bits() & ((1 << 29) - 1)).simd_ne(0);
-        if (is_odd(self.0) & is_odd(self.1)).all_true() {
+        if (is_wide(self.0) & is_wide(self.1)).all_true() {
             return folded(self.0).narrow(folded(self.1));
         }
         // `-0.0` as `0.0`.
@@ -411,6 +409,18 @@ impl<S: Simd> Lanes<S> for F64x16<S> {
             Self::load(s, &columns[3]),
         ]
     }
+}
+
+/// Both halves of each pattern in one.
+#[inline(always)]
+fn folded<S: Simd>(x: f64x8<S>) -> u64x8<S> {
+    x.to_bits() ^ (x.to_bits() >> 32)
+}
+
+/// The numbers with bits that float32 has no room for.
+#[inline(always)]
+fn is_wide<S: Simd>(x: f64x8<S>) -> mask64x8<S> {
+    (x.to_bits() & ((1 << 29) - 1)).simd_ne(0)
 }
 
 #[inline(always)]
