@@ -178,12 +178,12 @@ impl<S: Simd> Lanes<S> for f32x16<S> {
 
     #[inline(always)]
     fn compress(self, mask: Self::Mask) -> Self {
-        SimdBase::compress(self, mask)
+        Self::from_bits(self.token().compress_u32(self.to_bits(), mask))
     }
 
     #[inline(always)]
     fn compress_labels(mask: Self::Mask, labels: u32x16<S>) -> u32x16<S> {
-        labels.compress(mask)
+        labels.token().compress_u32(labels, mask)
     }
 
     #[inline(always)]
@@ -350,17 +350,17 @@ impl<S: Simd> Lanes<S> for F64x16<S> {
 
     #[inline(always)]
     fn compress(self, mask: Self::Mask) -> Self {
-        let [low, high] = [self.0.compress(mask[0]), self.1.compress(mask[1])];
+        let s = self.0.token();
+        let [low, high] = [s.compress_f64(self.0, mask[0]), s.compress_f64(self.1, mask[1])];
         let (mut values, count) = ([0.0; 24], mask[0].to_bitmask().count_ones() as usize);
         low.store_slice(&mut values[..8]);
         high.store_slice(&mut values[count..count + 8]);
-        let s = self.0.token();
         Self(f64x8::from_slice(s, &values[..8]), f64x8::from_slice(s, &values[8..16]))
     }
 
     #[inline(always)]
     fn compress_labels(mask: Self::Mask, labels: u32x16<S>) -> u32x16<S> {
-        labels.compress(mask[0].narrow(mask[1]))
+        labels.token().compress_u32(labels, mask[0].narrow(mask[1]))
     }
 
     #[inline(always)]
