@@ -1,4 +1,4 @@
-//! Rows of probabilities, as logits: what is checked of them?
+//! How are rows of probabilities read as logits, and what is checked of them?
 
 use super::buffer::RowBuffer;
 use super::source::{Rows, lend};
