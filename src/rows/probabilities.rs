@@ -54,7 +54,8 @@ impl<F: Float, R: Rows<F>> Rows<F> for LogProbabilities<R> {
         for row in &probabilities[..count] {
             own.extend_from_slice(row);
         }
-        for (i, row) in own.chunks_exact_mut(self.n_labels()).enumerate() {
+        // Rows without labels have no chunks.
+        for (i, row) in own.chunks_exact_mut(self.n_labels().max(1)).enumerate() {
             log_probabilities(row, self.position(first + i))?;
         }
         buffer.made = own;

@@ -301,9 +301,9 @@ mod tests {
 
     #[test]
     fn shifts_are_between_the_next_logit_and_a_few_units_above() {
-        for (beta, (grain, units)) in [0.01, 0.7, 1.0, 3.0, 1e6]
-            .into_iter()
-            .flat_map(|beta| [(beta, (Grain::Fine, 4.0)), (beta, (Grain::Coarse, 1.0))])
+        let grains = [(Grain::Fine, 4.0), (Grain::Coarse, 1.0)];
+        for (beta, (grain, units)) in
+            [0.01, 0.7, 1.0, 3.0, 1e6].into_iter().flat_map(|beta| grains.map(|grain| (beta, grain)))
         {
             let sharpness = Sharpness::<f64>::new(1.0 / beta, 1.0, grain);
             for i in -1000..1000 {

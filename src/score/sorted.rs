@@ -75,52 +75,37 @@ impl<F: Float> SortedRow<F> {
         sums: Sums,
         sharpness: &'a Sharpness<F>,
     ) -> (&'a [u32], MassesByRank<'a, F>) {
-        let (possible, grain) = (&self.logits[..self.n_possible], Grain::of(self.logits.len()));
+        let Self { labels, logits, n_possible, after, .. } = self;
+        let (possible, grain) = (&logits[..*n_possible], Grain::of(logits.len()));
         let (max, scale) = (possible[0], sharpness.scale);
         let (count, total) = match sums {
             Sums::Others => (1, F::sum(s, possible, max, scale, grain)),
             _ => (possible.len(), 0),
         };
-        sums_after(s, possible, count, grain, sharpness, &mut self.after);
-        let after = &self.after;
-        let masses = MassesByRank { sums, grain, possible, sharpness, after, total, before: 0, seen: 0 };
-        (&self.labels[..possible.len()], masses)
-    }
-}
-
-/// For each of the first `count` ranks, puts the sum over the labels after it and its shift into `sums`.
-#[inline(always)]
-fn sums_after<S: Simd, F: Float>(
-    s: S,
-    possible: &[F],
-    count: usize,
-    grain: Grain,
-    sharpness: &Sharpness<F>,
-    sums: &mut Vec<(i128, F)>,
-) {
-    let (max, scale) = (possible[0], sharpness.scale);
-    sums.clear();
-    // Nothing is ranked after the last label: its sum is 0, and any shift does.
-    sums.resize(count, (0, possible[possible.len() - 1]));
-    // From the last label back: labels that share a shift extend one sum.
-    let mut below = 0;
-    let mut shift = F::INFINITY;
-    // Labels from `end` on add nothing. Shifts rise, so `end` falls: a search for each shift took an eighth
-    // of the time.
-    let (mut end, deepest) = (possible.len(), grain.deepest::<F>());
-    for i in (0..count.min(possible.len() - 1)).rev() {
-        let next = possible[i + 1];
-        let wanted = sharpness.shift(next, max);
-        if wanted == shift {
-            below += quanta(next, shift, scale, grain);
-        } else {
-            shift = wanted;
-            while end > i + 1 && (shift - possible[end - 1]) * scale >= deepest {
-                end -= 1;
+        after.clear();
+        // Nothing is ranked after the last label: its sum is 0, and any shift does.
+        after.resize(count, (0, possible[possible.len() - 1]));
+        // From the last label back: labels that share a shift extend one sum.
+        let (mut below, mut shift) = (0, F::INFINITY);
+        // Labels from `end` on add nothing. Shifts rise, so `end` falls: a search for each shift took an
+        // eighth of the time.
+        let (mut end, deepest) = (possible.len(), grain.deepest::<F>());
+        for i in (0..count.min(possible.len() - 1)).rev() {
+            let next = possible[i + 1];
+            let wanted = sharpness.shift(next, max);
+            if wanted == shift {
+                below += quanta(next, shift, scale, grain);
+            } else {
+                shift = wanted;
+                while end > i + 1 && (shift - possible[end - 1]) * scale >= deepest {
+                    end -= 1;
+                }
+                below = F::sum(s, &possible[i + 1..end], shift, scale, grain);
             }
-            below = F::sum(s, &possible[i + 1..end], shift, scale, grain);
+            after[i] = (below, shift);
         }
-        sums[i] = (below, shift);
+        let masses = MassesByRank { sums, grain, possible, sharpness, after, total, before: 0, seen: 0 };
+        (&labels[..possible.len()], masses)
     }
 }
 
