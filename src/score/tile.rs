@@ -197,7 +197,9 @@ mod tests {
         });
         for i in 0..tile.count {
             let scan = Scan::of(s, rows[i], i).unwrap();
-            assert_eq!(format!("{scan:?}"), format!("{:?}", tile.row_scan(i)));
+            let found = tile.row_scan(i);
+            // Logits that tie may be of either sign of zero.
+            assert_eq!((scan.max, scan.second, scan.bits), (found.max, found.second, found.bits));
             assert_eq!(entropy(s, rows[i], &scan).to_bits(), entropies[i].to_bits());
             let own = place(s, rows[i], label[i]);
             let quick = place_in(s, rows[i], label[i], &scan);
