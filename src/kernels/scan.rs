@@ -33,19 +33,26 @@ pub(super) struct LaneScan<F: Float, S: Simd> {
     pub(super) second: V<F, S>,
     pub(super) bits: u32x16<S>,
     poison: [V<F, S>; 2],
+    one: V<F, S>,
 }
 
 impl<F: Float, S: Simd> LaneScan<F, S> {
     #[inline(always)]
     pub(super) fn new(s: S) -> Self {
         let (none, zero) = (V::<F, S>::splat(s, F::NEG_INFINITY), V::<F, S>::splat(s, F::ZERO));
-        Self { max: none, second: none, bits: u32x16::splat(s, 0), poison: [zero; 2] }
+        Self {
+            max: none,
+            second: none,
+            bits: u32x16::splat(s, 0),
+            poison: [zero; 2],
+            one: V::<F, S>::hidden_one(s),
+        }
     }
 
     #[inline(always)]
     pub(super) fn take(&mut self, z: V<F, S>) {
         self.poison[0] = self.poison[0].poisoned_by(z);
-        self.bits += z.pattern();
+        self.bits += z.pattern(self.one);
         self.rank(z);
     }
 
@@ -54,8 +61,8 @@ impl<F: Float, S: Simd> LaneScan<F, S> {
     #[inline(always)]
     fn take_two(&mut self, a: V<F, S>, b: V<F, S>) {
         self.poison = [self.poison[0].poisoned_by(a), self.poison[1].poisoned_by(b)];
-        self.bits += a.pattern();
-        self.bits += b.pattern();
+        self.bits += a.pattern(self.one);
+        self.bits += b.pattern(self.one);
         let (high, low) = (a.larger(b), a.smaller(b));
         self.second = self.second.larger(low.larger(self.max.smaller(high)));
         self.max = self.max.larger(high);
@@ -66,7 +73,7 @@ impl<F: Float, S: Simd> LaneScan<F, S> {
     fn take_part(&mut self, z: V<F, S>, mask: <V<F, S> as Lanes<S>>::Mask) {
         let held = V::<F, S>::select(mask, z, V::<F, S>::splat(self.bits.token(), F::ZERO));
         self.poison[0] = self.poison[0].poisoned_by(held);
-        self.bits += held.pattern();
+        self.bits += held.pattern(self.one);
         self.rank(z);
     }
 
