@@ -9,7 +9,7 @@
 
 use fearless_simd::{prelude::*, u32x16};
 
-use super::{Float, Row, V};
+use super::{Float, Row, V, has_many_registers};
 use crate::math::WIDTH;
 use crate::simd::{Lanes, Lines, Simd, vectorize};
 
@@ -57,7 +57,7 @@ impl<F: Float, S: Simd> LaneScan<F, S> {
     }
 
     /// [`Self::take`] of two vectors, ordered between themselves first: as many operations, but each that waits for the one
-    /// before it takes both, and waiting is what a scan one by one does a third of its time.
+    /// before it takes both, and waiting is what a scan of one register after the other does a third of its time.
     #[inline(always)]
     fn take_two(&mut self, a: V<F, S>, b: V<F, S>) {
         self.poison = [self.poison[0].poisoned_by(a), self.poison[1].poisoned_by(b)];
@@ -97,12 +97,14 @@ pub(crate) fn scan<S: Simd, F: Float>(s: S, row: &[F], lines: impl Lines) -> Sca
     vectorize!(s, {
         let (vectors, mut lanes) = (Row::of(row), LaneScan::<F, S>::new(s));
         let (pairs, odd) = vectors.whole.as_chunks::<2>();
+        let (pairs, odd) = if has_many_registers::<S>() { (pairs, odd) } else { (&[][..], vectors.whole) };
         for (i, [a, b]) in pairs.iter().enumerate() {
             lines.fetch(2 * i);
             lines.fetch(2 * i + 1);
             lanes.take_two(V::<F, S>::load(s, a), V::<F, S>::load(s, b));
         }
-        for z in odd {
+        for (i, z) in odd.iter().enumerate() {
+            lines.fetch(2 * pairs.len() + i);
             lanes.take(V::<F, S>::load(s, z));
         }
         if let Some((z, mask)) = vectors.last(s) {
