@@ -516,7 +516,7 @@ mod aarch64 {
     }
 }
 
-#[cfg(any(miri, not(any(target_arch = "x86_64", target_arch = "aarch64"))))]
+#[cfg(any(test, miri, not(any(target_arch = "x86_64", target_arch = "aarch64"))))]
 impl Simd for fearless_simd::Fallback {
     plainly_apart!();
 }

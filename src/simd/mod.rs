@@ -24,7 +24,7 @@ pub(crate) use prefetch::{Ahead, ColumnLines, ColumnsAhead, Lines, NoLines, RowL
 pub(crate) use subnormals::with_subnormals;
 
 #[cfg(test)]
-pub(crate) use level::{Baseline, baseline, tokens};
+pub(crate) use level::{baseline, fallback, tokens};
 
 /// Evaluates `$body` in a function of its own that is compiled for the instruction set `$s`: see [`Simd::apart`].
 macro_rules! vectorize {
@@ -83,3 +83,13 @@ macro_rules! for_each_level {
 }
 #[cfg(test)]
 pub(crate) use for_each_level;
+
+/// [`for_each_level`], and then without vectors: the portable form of every operation.
+#[cfg(test)]
+macro_rules! for_each_form {
+    ($s:ident => $body:block) => {
+        $crate::simd::for_each_level!($s => $body);
+    };
+}
+#[cfg(test)]
+pub(crate) use for_each_form;
