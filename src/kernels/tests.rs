@@ -1,4 +1,4 @@
-//! Every kernel at every level of this machine, and without vectors, held to the definition of what it computes.
+//! Every kernel at every level of this machine, held to the definition of what it computes.
 
 use proptest::prelude::*;
 
@@ -6,7 +6,7 @@ use super::entropy_sums::RUN;
 use super::labels::MOST_COMPARED;
 use super::*;
 use crate::math::{Depths, Grain, quanta, term};
-use crate::simd::{ColumnsAhead, NoLines, RowLines, for_each_form};
+use crate::simd::{ColumnsAhead, NoLines, RowLines, for_each_level};
 
 /// Labels of random rows at most: more than a vector, a run or a sample of them. Miri is slow.
 const MOST: usize = if cfg!(miri) { 20 } else { 600 };
@@ -257,17 +257,17 @@ fn check_tile<S: Simd, F: Float>(s: S, data: &[F], k: usize, scale: F) {
 
 fn check_rows_of<F: Float>(row: &[f64], ends: [f64; 3], scale: f64) {
     let (row, scale): (Vec<F>, F) = (row_of(row), scale_of(scale));
-    for_each_form!(s => { check_row(s, &row, ends.map(F::from_f64), scale); });
+    for_each_level!(s => { check_row(s, &row, ends.map(F::from_f64), scale); });
 }
 
 fn check_labels_of<F: Float>(row: &[f64], floor: f64, scale: f64, share: f64) {
     let (row, floor) = (row_of(row), F::from_f64(floor).larger(F::ZERO - F::MAX));
-    for_each_form!(s => { check_labels::<_, F>(s, &row, floor, scale_of(scale), share); });
+    for_each_level!(s => { check_labels::<_, F>(s, &row, floor, scale_of(scale), share); });
 }
 
 fn check_tiles_of<F: Float>(data: &[f64], k: usize, scale: f64) {
     let (data, scale): (Vec<F>, F) = (row_of(data), scale_of(scale));
-    for_each_form!(s => { check_tile(s, &data, k, scale); });
+    for_each_level!(s => { check_tile(s, &data, k, scale); });
 }
 
 proptest! {
@@ -313,7 +313,7 @@ proptest! {
             let (rows, lines) = (each_of(|i| &data[i * k..][..k]), RowLines { next: std::ptr::null(), later: std::ptr::null() });
             let mut columns = vec![Column([F::ZERO; TILE]); k];
             let one = F::from_f64(1.0);
-            for_each_form!(s => {
+            for_each_level!(s => {
                 assert!(scan(s, &row, NoLines).is_poisoned);
                 assert!(read_tile(s, &rows, &mut columns, true, lines, &mut TileScan::default()));
                 let expected = sum_of(row.iter().copied(), one, one, Grain::Fine);
@@ -334,7 +334,7 @@ proptest! {
             let ([max, _], reversed) = (top_two(&row), row.iter().rev().copied().collect::<Vec<F>>());
             let float: f64 = row.iter().map(|z| ((*z - max) * scale).to_f64().exp2()).sum();
             for grain in [Grain::Fine, Grain::Coarse] {
-                for_each_form!(s => {
+                for_each_level!(s => {
                     let found = sum(s, &row, max, scale, grain, NoLines);
                     assert_eq!(found, sum(s, &reversed, max, scale, grain, NoLines));
                     assert!((F::sum_to_f64(found) / float - 1.0).abs() < 3e-6);
@@ -382,7 +382,7 @@ fn long_rows_do_not_overflow_a_lane() {
         for (z, scale) in [(1.5, 1.0), (1.499_999_9, 1.0), (1.499_999_8, 0.7), (0.9, 1.3)] {
             let [z, scale, shift, low] = [z, scale, 1.5, 0.5].map(F::from_f64);
             let (row, e) = (vec![z; n], term(z, shift, F::LOG2_E));
-            for_each_form!(s => {
+            for_each_level!(s => {
                 for grain in [Grain::Fine, Grain::Coarse] {
                     let expected = n as i128 * quanta(z, shift, scale, grain);
                     assert_eq!(sum(s, &row, shift, scale, grain, NoLines), expected);

@@ -130,15 +130,6 @@ pub(crate) fn baseline() -> Baseline {
     token
 }
 
-/// The proof of nothing. Cargo.toml has the feature that makes it, for tests.
-#[cfg(test)]
-pub(crate) fn fallback() -> fearless_simd::Fallback {
-    let fearless_simd::Level::Fallback(token) = fearless_simd::Level::fallback() else {
-        unreachable!("it is one")
-    };
-    token
-}
-
 #[cfg(test)]
 pub(crate) fn tokens() -> Tokens {
     Tokens {
