@@ -221,7 +221,8 @@ impl<S: Simd> Sum<f64, S> for CoarseF64<S> {
 
     #[inline(always)]
     fn add_where(&mut self, term: V<f64, S>, mask: <V<f64, S> as Lanes<S>>::Mask) {
-        self.add(V::<f64, S>::select(mask, term, term - term));
+        let [low, _] = term.widen();
+        self.add(V::<f64, S>::select(mask, term, V::<f64, S>::splat(low.token(), 0.0)));
     }
 
     #[inline(always)]
@@ -296,7 +297,8 @@ impl<S: Simd> Sum<f64, S> for FineF64<S> {
 
     #[inline(always)]
     fn add_where(&mut self, term: V<f64, S>, mask: <V<f64, S> as Lanes<S>>::Mask) {
-        self.add(V::<f64, S>::select(mask, term, term - term));
+        let [low, _] = term.widen();
+        self.add(V::<f64, S>::select(mask, term, V::<f64, S>::splat(low.token(), 0.0)));
     }
 
     #[inline(always)]

@@ -23,7 +23,7 @@ pub(crate) const FEW_LABELS: usize = 64;
 /// two or four, sets of 56 among 1000 labels take 5 and 12 % longer.
 const PASSES: usize = 3;
 /// Labels that are ranked by comparing each with all others.
-const MOST_COMPARED: usize = 64;
+pub(super) const MOST_COMPARED: usize = 64;
 /// Parts of what was taken that may wait to be ranked, and how often a label may be moved on average: more than
 /// twice what rows in no particular order need.
 const MOST_WAITING: usize = 48;

@@ -15,7 +15,7 @@ use crate::simd::{Lanes, Lines, Simd, vectorize};
 
 /// What one pass over a row finds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Scanned<F> {
+pub(crate) struct Scanned<F> {
     /// Largest logit.
     pub(crate) max: F,
     /// Second largest, equal to `max` when two labels share it, `-inf` when no other is possible.

@@ -112,12 +112,12 @@ pub(crate) fn gini<S: Simd, F: Float>(s: S, row: &[F], scan: &Scan<F>) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::simd::Portable;
+    use crate::simd::baseline;
 
     #[test]
     fn scan_reads_the_row() {
         fn largest<F: Float>(row: &[F]) -> (F, F) {
-            let scan = Scan::of(Portable, row, 0).unwrap();
+            let scan = Scan::of(baseline(), row, 0).unwrap();
             (scan.max, scan.second)
         }
         assert_eq!(largest(&[1.0_f32, 5.0, -2.0, 5.0]), (5.0, 5.0));
@@ -128,25 +128,25 @@ mod tests {
 
     #[test]
     fn negative_zero_is_zero() {
-        let words = |row: &[f32]| Scan::of(Portable, row, 0).unwrap().words();
+        let words = |row: &[f32]| Scan::of(baseline(), row, 0).unwrap().words();
         assert_eq!(words(&[0.0, 1.0]), words(&[-0.0, 1.0]));
     }
 
     #[test]
     fn refuses_what_is_not_a_row() {
-        let nan = Scan::of(Portable, &[0.0, f64::NAN], 3).unwrap_err();
+        let nan = Scan::of(baseline(), &[0.0, f64::NAN], 3).unwrap_err();
         assert!(matches!(nan, Error::Logit { row: 3, column: 1, .. }));
-        let inf = Scan::of(Portable, &[f32::INFINITY, 0.0], 0).unwrap_err();
+        let inf = Scan::of(baseline(), &[f32::INFINITY, 0.0], 0).unwrap_err();
         assert_eq!(inf, Error::Logit { row: 0, column: 0, value: f64::INFINITY });
-        let none = Scan::of(Portable, &[f64::NEG_INFINITY; 20], 1).unwrap_err();
+        let none = Scan::of(baseline(), &[f64::NEG_INFINITY; 20], 1).unwrap_err();
         assert_eq!(none, Error::NoPossibleLabel { row: 1 });
-        assert_eq!(Scan::<f64>::of(Portable, &[], 1).unwrap_err(), Error::NoPossibleLabel { row: 1 });
+        assert_eq!(Scan::<f64>::of(baseline(), &[], 1).unwrap_err(), Error::NoPossibleLabel { row: 1 });
     }
 
     /// Entropy, margin and Gini impurity.
     fn measures<F: Float>(row: &[F]) -> (f64, f64, f64) {
-        let scan = Scan::of(Portable, row, 0).unwrap();
-        (entropy(Portable, row, &scan), margin(Portable, row, &scan), gini(Portable, row, &scan))
+        let scan = Scan::of(baseline(), row, 0).unwrap();
+        (entropy(baseline(), row, &scan), margin(baseline(), row, &scan), gini(baseline(), row, &scan))
     }
 
     #[test]

@@ -168,22 +168,6 @@ fn split_sums<S: Simd, F: Float>(
     (above_left + above_right, below_left + below_right)
 }
 
-/// [`split_sums`] of a label with few before it, which are given. Sums are exact: all labels are summed
-/// relative to the shift, and these and the label itself taken out again. That costs half as much as to part
-/// the labels as they are summed.
-#[inline(always)]
-pub(crate) fn sums_after_few<S: Simd, F: Float>(
-    s: S,
-    row: &[F],
-    before: &[F; FEW_BEFORE],
-    y: F,
-    shifts: [F; 2],
-    scale: F,
-) -> (i128, i128) {
-    let [above, counted] = kernels::sums_of_few(s, before, shifts, scale, Grain::of(row.len()));
-    (above, sum_but_one(s, row, y, shifts[1], scale) - counted)
-}
-
 /// The sum over all labels but one with logit `y`. Sums are exact, so all labels are summed and its term is
 /// taken out again: one pass instead of two.
 #[inline(always)]

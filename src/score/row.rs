@@ -156,7 +156,7 @@ fn softmax_term<F: Float>(max: f64, z: F, scale: f64, temperature: f64) -> f64 {
 mod tests {
     use super::*;
     use crate::score::Score;
-    use crate::simd::Portable;
+    use crate::simd::baseline;
 
     /// As when another thread writes to the array between the scan of a row and its sort.
     #[test]
@@ -165,12 +165,12 @@ mod tests {
         for score in [Score::Thr, Score::Aps, Score::Saps { weight: 0.2 }, Score::Rank] {
             let scoring = Scoring::new(score, Reweight::NONE, 1.0).unwrap();
             let candidates = Candidates::only(&scoring);
-            let mut view = RowView::of(Portable, &before, &candidates, &Randomness::default()).unwrap();
+            let mut view = RowView::of(baseline(), &before, &candidates, &Randomness::default()).unwrap();
             view.row = &after;
             let mut scores = [0.0; 3];
             let mut sorted = SortedRow::default();
             sorted.sort(view.row);
-            view.sorted_scores(Portable, &mut sorted, &scoring, Scale::Ranked, |label, score| {
+            view.sorted_scores(baseline(), &mut sorted, &scoring, Scale::Ranked, |label, score| {
                 scores[label as usize] = score;
             });
             assert_eq!(scores, [f64::INFINITY; 3]);

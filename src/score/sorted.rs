@@ -151,9 +151,9 @@ impl<F: Float> MassesByRank<'_, F> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernels::FEW_BEFORE;
+    use crate::kernels::{FEW_BEFORE, sums_of_few};
     use crate::rows::Scan;
-    use crate::score::masses::{label_masses, masses, sums_after_few};
+    use crate::score::masses::{label_masses, masses, sum_but_one};
     use crate::score::place::{place, place_and_before};
     use crate::score::testing::narrow;
     use crate::simd::for_each_level;
@@ -187,8 +187,10 @@ mod tests {
                         assert_eq!((found.rank, found.next), (place.rank, place.next));
                         let (max, y, shift) =
                             (scan.max, place.logit, sharpness.shift_of(sums, &place, scan.max));
-                        let few = sums_after_few(s, row, &before, y, [max, shift], sharpness.scale);
-                        let few = masses(sums, max, y, few, shift, &sharpness).lane(0);
+                        let (scale, grain) = (sharpness.scale, Grain::of(row.len()));
+                        let [above, counted] = sums_of_few(s, &before, [max, shift], scale, grain);
+                        let below = sum_but_one(s, row, y, shift, scale) - counted;
+                        let few = masses(sums, max, y, (above, below), shift, &sharpness).lane(0);
                         assert_eq!(one.map(f64::to_bits), few.map(f64::to_bits), "label {label}");
                     }
                 }

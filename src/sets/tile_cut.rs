@@ -19,7 +19,7 @@ use super::tile_order::TileOrder;
 use crate::kernels::{self, Column, FEW_LABELS, Float, MOST_SIDE_BY_SIDE, TILE};
 use crate::math::each_lane;
 use crate::score::{Score, Sums, TileView};
-use crate::simd::{Level, Simd, level, vectorize};
+use crate::simd::{Simd, vectorize};
 
 /// A cut that is made in lanes.
 #[derive(Clone, Debug)]

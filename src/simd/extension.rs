@@ -139,8 +139,8 @@ macro_rules! plainly_apart {
 }
 
 #[cfg(target_arch = "x86_64")]
+#[allow(clippy::wildcard_imports, reason = "a dozen instructions, all in this file")]
 mod x86_64 {
-    #[allow(clippy::wildcard_imports, reason = "a dozen instructions, all in this file")]
     use std::arch::x86_64::*;
 
     use fearless_simd::{Avx2, Avx512, Sse2};
@@ -437,8 +437,8 @@ mod x86_64 {
 }
 
 #[cfg(target_arch = "aarch64")]
+#[allow(clippy::wildcard_imports, reason = "a few instructions, all in this file")]
 mod aarch64 {
-    #[allow(clippy::wildcard_imports, reason = "a few instructions, all in this file")]
     use std::arch::aarch64::*;
 
     use fearless_simd::{Neon, u32x4};
