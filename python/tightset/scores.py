@@ -1,6 +1,6 @@
 """The parts of a candidate: scores, reweightings, temperatures.
 
-Their formulas are in the core (``src/score.rs``); here they have names, parameters and defaults.
+Their formulas are in the core (``src/score/formula.rs``); here they have names, parameters and defaults.
 """
 
 from __future__ import annotations

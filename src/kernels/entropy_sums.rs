@@ -22,6 +22,9 @@ pub(crate) const MOST_SIDE_BY_SIDE: usize = 128;
 /// Fifteen roundings of float32 are at most 9e-7 of a sum, when all go one way; a term of its own is off by 1.04e-6.
 pub(super) const RUN: usize = 16;
 
+/// Vectors that are taken in step where registers are many.
+const STEP: usize = 8;
+
 /// The sum of lanes, in halves.
 #[inline(always)]
 pub(crate) fn in_halves(lanes: [f64; WIDTH]) -> f64 {
@@ -59,42 +62,41 @@ fn many<S: Simd, F: Float>(s: S, row: &[F], terms: &Terms<F, S>, lines: impl Lin
             d_sums = [d_sums[0] + d[0], d_sums[1] + d[1]];
         };
     }
-    let (runs, rest) = vectors.whole.as_chunks::<RUN>();
     // Lines of a vector: one of float32, two of float64.
     let of_vector = size_of::<F>() / size_of::<f32>();
-    for (r, run) in runs.iter().enumerate() {
-        let (mut e_run, mut d_run) = (zero, zero);
-        let (eights, _) = run.as_chunks::<8>();
-        for (part, eight) in eights.iter().enumerate() {
-            for line in 0..8 * of_vector {
-                lines.fetch((r * RUN + part * 8) * of_vector + line);
+    let (mut e_run, mut d_run) = (zero, zero);
+    for (r, run) in vectors.whole.chunks(RUN).enumerate() {
+        let (steps, rest) = run.as_chunks::<STEP>();
+        // Where registers are few, the compiler must not take a whole run at once, as it would if it knew its length.
+        let (steps, rest) = if has_many_registers::<S>() { (steps, rest) } else { (&[][..], run) };
+        for (i, step) in steps.iter().enumerate() {
+            for line in 0..STEP * of_vector {
+                lines.fetch((r * RUN + i * STEP) * of_vector + line);
             }
-            if has_many_registers::<S>() {
-                let (mut d, mut e) = ([zero; 8], [zero; 8]);
-                for i in 0..8 {
-                    d[i] = terms.depth(V::<F, S>::load(s, &eight[i]));
-                }
-                for i in 0..8 {
-                    e[i] = terms.of_depth(d[i], F::from_f64(1.0));
-                }
-                for i in 0..8 {
-                    add!(d[i], e[i], e_run, d_run);
-                }
-            } else {
-                for values in eight {
-                    let d = terms.depth(V::<F, S>::load(s, values));
-                    add!(d, terms.of_depth(d, F::from_f64(1.0)), e_run, d_run);
-                }
+            let (mut d, mut e) = ([zero; STEP], [zero; STEP]);
+            for j in 0..STEP {
+                d[j] = terms.depth(V::<F, S>::load(s, &step[j]));
+            }
+            for j in 0..STEP {
+                e[j] = terms.of_depth(d[j], F::from_f64(1.0));
+            }
+            for j in 0..STEP {
+                add!(d[j], e[j], e_run, d_run);
             }
         }
-        widen!(e_run, d_run);
+        for (i, values) in rest.iter().enumerate() {
+            for line in 0..of_vector {
+                lines.fetch((r * RUN + steps.len() * STEP + i) * of_vector + line);
+            }
+            let d = terms.depth(V::<F, S>::load(s, values));
+            add!(d, terms.of_depth(d, F::from_f64(1.0)), e_run, d_run);
+        }
+        if run.len() == RUN {
+            widen!(e_run, d_run);
+            (e_run, d_run) = (zero, zero);
+        }
     }
-    lines.fetch_end(runs.len() * RUN * of_vector, size_of_val(row));
-    let (mut e_run, mut d_run) = (zero, zero);
-    for values in rest {
-        let d = terms.depth(V::<F, S>::load(s, values));
-        add!(d, terms.of_depth(d, F::from_f64(1.0)), e_run, d_run);
-    }
+    lines.fetch_end(vectors.whole.len() * of_vector, size_of_val(row));
     if let Some((z, mask)) = vectors.last(s) {
         let d = terms.depth(z);
         let e = terms.of_depth(d, F::from_f64(1.0));

@@ -3,7 +3,7 @@
 //! | sum | a term becomes | where it is added |
 //! |---|---|---|
 //! | float32, coarse | a 32-bit integer | 32-bit lanes, emptied into 64 bits after seven |
-//! | float32, fine | a multiple of 2^28 quanta, and the rest | two 32-bit lanes, the second emptied after seven |
+//! | float32, fine | a multiple of 2^28 quanta, and the rest | two 32-bit lanes, the second emptied after fourteen |
 //! | float64, coarse | a 64-bit integer | 64-bit lanes |
 //! | float64, fine | a multiple of 2^48 quanta, and the rest | two 64-bit lanes |
 //!
@@ -31,7 +31,7 @@ pub trait Sum<F: Float, S: Simd>: Copy {
     fn add(&mut self, term: V<F, S>);
     /// Adds the terms where the mask is set.
     fn add_where(&mut self, term: V<F, S>, mask: <V<F, S> as Lanes<S>>::Mask);
-    /// Empties narrow lanes into wide ones; the last call before the sum is read.
+    /// Empties narrow lanes into wide ones before they are full.
     fn settle(&mut self);
     /// The sum of each lane, in quanta.
     fn lanes(self) -> [i128; WIDTH];
@@ -130,12 +130,24 @@ pub struct FineF32<S: Simd> {
     lower: u32x16<S>,
     wide: [u64x8<S>; 2],
     taken: u32,
+    /// Terms in the lower parts.
+    waiting: usize,
 }
 
 impl<S: Simd> FineF32<S> {
+    /// Empties the lower parts.
+    #[inline(always)]
+    fn empty(&mut self) {
+        let (low, high) = self.lower.bitcast::<i32x16<S>>().widen();
+        self.wide = [self.wide[0] + low.bitcast::<u64x8<S>>(), self.wide[1] + high.bitcast::<u64x8<S>>()];
+        self.lower = u32x16::splat(low.token(), 0);
+        self.waiting = 0;
+    }
+
     /// The sum of each lane, in quanta.
     #[inline(always)]
-    fn words(self) -> [u64x8<S>; 2] {
+    fn words(mut self) -> [u64x8<S>; 2] {
+        self.empty();
         let (low, high) = (self.upper - QUANTA.to_bits().wrapping_mul(self.taken)).widen();
         [(low << UPPER_BITS) + self.wide[0], (high << UPPER_BITS) + self.wide[1]]
     }
@@ -149,7 +161,7 @@ impl<S: Simd> Sum<f32, S> for FineF32<S> {
     #[inline(always)]
     fn new(s: S) -> Self {
         let none = u32x16::splat(s, 0);
-        Self { upper: none, lower: none, wide: [u64x8::splat(s, 0); 2], taken: 0 }
+        Self { upper: none, lower: none, wide: [u64x8::splat(s, 0); 2], taken: 0, waiting: 0 }
     }
 
     #[inline(always)]
@@ -159,6 +171,7 @@ impl<S: Simd> Sum<f32, S> for FineF32<S> {
         self.upper += anchored.to_bits();
         self.lower += term.token().round_u32(rest);
         self.taken += 1;
+        self.waiting += 1;
     }
 
     #[inline(always)]
@@ -168,9 +181,10 @@ impl<S: Simd> Sum<f32, S> for FineF32<S> {
 
     #[inline(always)]
     fn settle(&mut self) {
-        let (low, high) = self.lower.bitcast::<i32x16<S>>().widen();
-        self.wide = [self.wide[0] + low.bitcast::<u64x8<S>>(), self.wide[1] + high.bitcast::<u64x8<S>>()];
-        self.lower = u32x16::splat(low.token(), 0);
+        // At most 2^27 each, of either sign: 31 bits hold fifteen.
+        if self.waiting > RUN {
+            self.empty();
+        }
     }
 
     #[inline(always)]
@@ -207,7 +221,8 @@ impl<S: Simd> Sum<f64, S> for CoarseF64<S> {
 
     #[inline(always)]
     fn add_where(&mut self, term: V<f64, S>, mask: <V<f64, S> as Lanes<S>>::Mask) {
-        self.add(V::<f64, S>::select(mask, term, term - term));
+        let [low, _] = term.widen();
+        self.add(V::<f64, S>::select(mask, term, V::<f64, S>::splat(low.token(), 0.0)));
     }
 
     #[inline(always)]
@@ -282,7 +297,8 @@ impl<S: Simd> Sum<f64, S> for FineF64<S> {
 
     #[inline(always)]
     fn add_where(&mut self, term: V<f64, S>, mask: <V<f64, S> as Lanes<S>>::Mask) {
-        self.add(V::<f64, S>::select(mask, term, term - term));
+        let [low, _] = term.widen();
+        self.add(V::<f64, S>::select(mask, term, V::<f64, S>::splat(low.token(), 0.0)));
     }
 
     #[inline(always)]

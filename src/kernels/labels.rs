@@ -23,7 +23,7 @@ pub(crate) const FEW_LABELS: usize = 64;
 /// two or four, sets of 56 among 1000 labels take 5 and 12 % longer.
 const PASSES: usize = 3;
 /// Labels that are ranked by comparing each with all others.
-const MOST_COMPARED: usize = 64;
+pub(super) const MOST_COMPARED: usize = 64;
 /// Parts of what was taken that may wait to be ranked, and how often a label may be moved on average: more than
 /// twice what rows in no particular order need.
 const MOST_WAITING: usize = 48;
@@ -195,8 +195,8 @@ fn gather<S: Simd, F: Float>(s: S, row: &[F], floor: F, to: &mut LabelBuffer<F>)
             let high = z.at_least(floor);
             // Most vectors have no label that is high enough.
             if V::<F, S>::any(high) {
-                *at_mut(to_logits, taken) = z.compress(high).to_array();
-                *at_mut(to_labels, taken) = V::<F, S>::compress_labels(high, own).to_array();
+                z.compress(high, at_mut(to_logits, taken));
+                V::<F, S>::compress_labels(high, own, at_mut(to_labels, taken));
                 taken += V::<F, S>::bits(high).count_ones() as usize;
             }
         };
@@ -266,8 +266,8 @@ fn keep<S: Simd, F: Float>(s: S, threshold: F, taken: usize, to: &mut LabelBuffe
         let z = V::<F, S>::load(s, at(logits, start));
         let label = labels(s, at(all_labels, start));
         let high = z.at_least(threshold);
-        *at_mut(logits, kept) = z.compress(high).to_array();
-        *at_mut(all_labels, kept) = V::<F, S>::compress_labels(high, label).to_array();
+        z.compress(high, at_mut(logits, kept));
+        V::<F, S>::compress_labels(high, label, at_mut(all_labels, kept));
         kept += V::<F, S>::bits(high).count_ones() as usize;
     }
     *at_mut(logits, kept) = [F::NEG_INFINITY; WIDTH];
@@ -349,10 +349,10 @@ fn part<const EQUAL: bool, S: Simd, F: Float>(
         let label = labels(s, at(all_labels, i));
         let (high, low) =
             if EQUAL { (z.at_least(pivot), pivot.greater(z)) } else { (z.greater(pivot), pivot.at_least(z)) };
-        *at_mut(logits, higher) = z.compress(high).to_array();
-        *at_mut(all_labels, higher) = V::<F, S>::compress_labels(high, label).to_array();
-        *at_mut(lower_logits, lower) = z.compress(low).to_array();
-        *at_mut(lower_labels, lower) = V::<F, S>::compress_labels(low, label).to_array();
+        z.compress(high, at_mut(logits, higher));
+        V::<F, S>::compress_labels(high, label, at_mut(all_labels, higher));
+        z.compress(low, at_mut(lower_logits, lower));
+        V::<F, S>::compress_labels(low, label, at_mut(lower_labels, lower));
         let moved = V::<F, S>::bits(high).count_ones() as usize;
         higher += moved;
         // The filling is behind all others.

@@ -28,6 +28,7 @@ pub(crate) use tile::{
     TileLabels, TileScan, TileTerms, are_top, first_labels, lanes_of, rank_columns, read_tile, split_columns,
     sum_columns, total_terms,
 };
+#[allow(unused_imports, reason = "arrays of Python alone have columns")]
 pub(crate) use transpose::{Square, write_rows};
 
 use crate::math::{Scalar, WIDTH};
@@ -40,10 +41,9 @@ pub const TILE: usize = 2 * WIDTH;
 pub(crate) type Each<T> = [T; TILE];
 
 /// A label's logits in all rows of a tile, where vectors lie whole in lines of the cache.
-#[doc(hidden)]
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(64))]
-pub struct Column<F>(pub [F; TILE]);
+pub(crate) struct Column<F>(pub(crate) [F; TILE]);
 
 mod sealed {
     pub trait Sealed {}
@@ -76,6 +76,8 @@ impl Float for f64 {
 
 /// The vectors of a type at an instruction set.
 type V<F, S> = <F as Float>::Lanes<S>;
+/// A choice among the numbers of one.
+type Mask<F, S> = <V<F, S> as Lanes<S>>::Mask;
 
 /// Whether several vectors of sixteen fit the registers, with what is done to them: those of AVX-512 alone.
 #[inline(always)]
@@ -100,7 +102,7 @@ impl<'a, F: Float> Row<'a, F> {
 
     /// The last vector, filled up with `-inf`, and a mask of its numbers; none if all vectors are whole.
     #[inline(always)]
-    fn last<S: Simd>(&self, s: S) -> Option<(V<F, S>, <V<F, S> as Lanes<S>>::Mask)> {
+    fn last<S: Simd>(&self, s: S) -> Option<(V<F, S>, Mask<F, S>)> {
         let count = self.rest.len();
         (count > 0).then(
             #[inline(always)]

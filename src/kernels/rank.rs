@@ -75,8 +75,9 @@ fn rank_one<S: Simd, F: Float>(
             next = next.larger(V::<F, S>::select(is_at_least, none, z));
             if !is_long || V::<F, S>::any(is_at_least) {
                 let is_before = z.greater(y);
-                let place = FEW_BEFORE.min(count);
-                before[place..place + WIDTH].copy_from_slice(&z.compress(is_before).to_array());
+                if let Some(to) = before[FEW_BEFORE.min(count)..].first_chunk_mut() {
+                    z.compress(is_before, to);
+                }
                 count += V::<F, S>::bits(is_before).count_ones() as usize;
                 at_least += (V::<F, S>::bits(is_at_least) & $kept).count_ones() as usize;
             }

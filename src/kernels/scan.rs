@@ -9,13 +9,13 @@
 
 use fearless_simd::{prelude::*, u32x16};
 
-use super::{Float, Row, V};
+use super::{Float, Row, V, has_many_registers};
 use crate::math::WIDTH;
 use crate::simd::{Lanes, Lines, Simd, vectorize};
 
 /// What one pass over a row finds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Scanned<F> {
+pub(crate) struct Scanned<F> {
     /// Largest logit.
     pub(crate) max: F,
     /// Second largest, equal to `max` when two labels share it, `-inf` when no other is possible.
@@ -33,29 +33,36 @@ pub(super) struct LaneScan<F: Float, S: Simd> {
     pub(super) second: V<F, S>,
     pub(super) bits: u32x16<S>,
     poison: [V<F, S>; 2],
+    one: V<F, S>,
 }
 
 impl<F: Float, S: Simd> LaneScan<F, S> {
     #[inline(always)]
     pub(super) fn new(s: S) -> Self {
         let (none, zero) = (V::<F, S>::splat(s, F::NEG_INFINITY), V::<F, S>::splat(s, F::ZERO));
-        Self { max: none, second: none, bits: u32x16::splat(s, 0), poison: [zero; 2] }
+        Self {
+            max: none,
+            second: none,
+            bits: u32x16::splat(s, 0),
+            poison: [zero; 2],
+            one: V::<F, S>::hidden_one(s),
+        }
     }
 
     #[inline(always)]
     pub(super) fn take(&mut self, z: V<F, S>) {
         self.poison[0] = self.poison[0].poisoned_by(z);
-        self.bits += z.pattern();
+        self.bits += z.pattern(self.one);
         self.rank(z);
     }
 
     /// [`Self::take`] of two vectors, ordered between themselves first: as many operations, but each that waits for the one
-    /// before it takes both, and waiting is what a scan one by one does a third of its time.
+    /// before it takes both, and waiting is what a scan of one register after the other does a third of its time.
     #[inline(always)]
     fn take_two(&mut self, a: V<F, S>, b: V<F, S>) {
         self.poison = [self.poison[0].poisoned_by(a), self.poison[1].poisoned_by(b)];
-        self.bits += a.pattern();
-        self.bits += b.pattern();
+        self.bits += a.pattern(self.one);
+        self.bits += b.pattern(self.one);
         let (high, low) = (a.larger(b), a.smaller(b));
         self.second = self.second.larger(low.larger(self.max.smaller(high)));
         self.max = self.max.larger(high);
@@ -66,7 +73,7 @@ impl<F: Float, S: Simd> LaneScan<F, S> {
     fn take_part(&mut self, z: V<F, S>, mask: <V<F, S> as Lanes<S>>::Mask) {
         let held = V::<F, S>::select(mask, z, V::<F, S>::splat(self.bits.token(), F::ZERO));
         self.poison[0] = self.poison[0].poisoned_by(held);
-        self.bits += held.pattern();
+        self.bits += held.pattern(self.one);
         self.rank(z);
     }
 
@@ -90,12 +97,14 @@ pub(crate) fn scan<S: Simd, F: Float>(s: S, row: &[F], lines: impl Lines) -> Sca
     vectorize!(s, {
         let (vectors, mut lanes) = (Row::of(row), LaneScan::<F, S>::new(s));
         let (pairs, odd) = vectors.whole.as_chunks::<2>();
+        let (pairs, odd) = if has_many_registers::<S>() { (pairs, odd) } else { (&[][..], vectors.whole) };
         for (i, [a, b]) in pairs.iter().enumerate() {
             lines.fetch(2 * i);
             lines.fetch(2 * i + 1);
             lanes.take_two(V::<F, S>::load(s, a), V::<F, S>::load(s, b));
         }
-        for z in odd {
+        for (i, z) in odd.iter().enumerate() {
+            lines.fetch(2 * pairs.len() + i);
             lanes.take(V::<F, S>::load(s, z));
         }
         if let Some((z, mask)) = vectors.last(s) {

@@ -82,30 +82,34 @@ fn sum_block<S: Simd, F: Float, A: Sum<F, S>>(
             }
             sum.settle();
         }
+        for values in rest {
+            sum.add(terms.of(V::<F, S>::load(s, values), A::UNIT));
+        }
     } else {
-        for (r, run) in runs.iter().enumerate() {
+        for (r, run) in row.whole.chunks(RUN).enumerate() {
             for line in r * LINES_OF_RUN..(r + 1) * LINES_OF_RUN {
                 lines.fetch(line);
             }
-            if has_many_registers::<S>() {
-                let mut found = [V::<F, S>::splat(s, F::ZERO); RUN];
-                for i in 0..RUN {
-                    found[i] = terms.of(V::<F, S>::load(s, &run[i]), A::UNIT);
+            match run.as_array::<RUN>() {
+                Some(run) if has_many_registers::<S>() => {
+                    let mut found = [V::<F, S>::splat(s, F::ZERO); RUN];
+                    for i in 0..RUN {
+                        found[i] = terms.of(V::<F, S>::load(s, &run[i]), A::UNIT);
+                    }
+                    for term in found {
+                        sum.add(term);
+                    }
                 }
-                for term in found {
-                    sum.add(term);
-                }
-            } else {
-                for values in run {
-                    sum.add(terms.of(V::<F, S>::load(s, values), A::UNIT));
+                // Where registers are few, the compiler must not take a whole run at once, as it would if it knew its length.
+                _ => {
+                    for values in run {
+                        sum.add(terms.of(V::<F, S>::load(s, values), A::UNIT));
+                    }
                 }
             }
             sum.settle();
         }
-        lines.fetch_rest(runs.len() * LINES_OF_RUN);
-    }
-    for values in rest {
-        sum.add(terms.of(V::<F, S>::load(s, values), A::UNIT));
+        lines.fetch_rest(row.whole.len().div_ceil(RUN) * LINES_OF_RUN);
     }
     if let Some((z, _)) = row.last(s) {
         sum.add(terms.of(z, A::UNIT));

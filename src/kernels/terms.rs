@@ -16,6 +16,7 @@ pub(super) struct Terms<F: Float, S: Simd> {
     minus_scale: V<F, S>,
     /// The depth from which terms add nothing.
     bottom: V<F, S>,
+    one: V<F, S>,
 }
 
 impl<F: Float, S: Simd> Terms<F, S> {
@@ -26,6 +27,7 @@ impl<F: Float, S: Simd> Terms<F, S> {
             shift: V::<F, S>::splat(s, shift + F::ZERO),
             minus_scale: V::<F, S>::splat(s, F::ZERO - scale),
             bottom: V::<F, S>::splat(s, deepest.over(scale)),
+            one: V::<F, S>::hidden_one(s),
         }
     }
 
@@ -41,6 +43,7 @@ impl<F: Float, S: Simd> Terms<F, S> {
             shift: V::<F, S>::load(s, half(shift, h)) + zero,
             minus_scale: zero - V::<F, S>::load(s, half(scale, h)),
             bottom: V::<F, S>::load(s, &bottom),
+            one: V::<F, S>::hidden_one(s),
         }
     }
 
@@ -65,7 +68,7 @@ impl<F: Float, S: Simd> Terms<F, S> {
     /// The term of logits, in `unit`s.
     #[inline(always)]
     pub(super) fn of(&self, z: V<F, S>, unit: F) -> V<F, S> {
-        self.of_depth(self.depth(z), unit)
+        V::<F, S>::exp2_to_round(self.depth(z), self.minus_scale, unit, self.one)
     }
 
     /// The term of logits that are relative to this shift where the mask is set.

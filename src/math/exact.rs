@@ -67,13 +67,6 @@ impl Grain {
     }
 }
 
-/// Whether a logit ranks before a label with logit `y`: lower labels (`LEFT`) do when equal, higher ones
-/// do not. A constant, so that the loops compare once.
-#[inline(always)]
-pub(crate) fn is_before<const LEFT: bool, F: Scalar>(z: F, y: F) -> bool {
-    if LEFT { z >= y } else { z > y }
-}
-
 /// How far logits lie below a shift, at most as far as terms of a scale add anything.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Depths<F> {

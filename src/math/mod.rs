@@ -13,8 +13,7 @@ mod uniform;
 
 pub(crate) use elementary::{exp, exp_m1, ln, ln_1p, one_minus_exp_neg, power, softplus};
 pub(crate) use entropy::{EntropySums, entropies};
-pub use exact::Grain;
-pub(crate) use exact::{COARSE, Depths, WIDTH, each_lane, quanta, term};
+pub(crate) use exact::{COARSE, Depths, Grain, WIDTH, each_lane, quanta, term};
 pub(crate) use exp2::{
     OFFSET_F32, PARABOLA_F32, REST_F64, ROUND_F32, ROUND_F64, TABLE_F32, TABLE_F64, TO_EXPONENT_F32,
     TO_EXPONENT_F64,

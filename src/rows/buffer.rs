@@ -1,4 +1,4 @@
-//! Where does a source write rows that it cannot lend as they are?
+//! Where does a source write rows that it cannot lend as they lie?
 
 use std::ops::Range;
 
@@ -6,13 +6,13 @@ use crate::error::Error;
 use crate::kernels::Float;
 use crate::simd::LINE;
 
-/// Where a source writes rows that it cannot lend.
+/// Where a source writes rows that it cannot lend as they lie.
 #[derive(Debug)]
 pub struct RowBuffer<F> {
     values: Vec<F>,
-    /// What a source makes of rows that another one lends.
+    /// What a source makes of rows that another source lends.
     pub(super) made: Vec<F>,
-    /// The rows that it holds, by index.
+    /// The indices of the rows that it holds.
     held: Range<usize>,
     /// Where they begin.
     start: usize,
@@ -30,12 +30,12 @@ impl<F: Float> RowBuffer<F> {
         self.held = 0..0;
     }
 
-    /// Bytes that it has room for.
+    /// Bytes that it has allocated.
     pub(crate) fn bytes(&self) -> usize {
         (self.values.capacity() + self.made.capacity()) * size_of::<F>()
     }
 
-    /// The values, none: a source writes its rows here, one after the other, and lends them from here.
+    /// The values, emptied. A source writes its rows here, one after the other, and lends them.
     pub fn emptied(&mut self) -> &mut Vec<F> {
         self.held = 0..0;
         self.values.clear();
@@ -53,7 +53,7 @@ impl<F: Float> RowBuffer<F> {
         is_held.then(|| &self.values[start..][..rows.len() * stride])
     }
 
-    /// Room for these rows, [`held_stride`] apart, which are remembered.
+    /// Room for these rows, [`held_stride`] apart. From now on it holds them.
     #[doc(hidden)]
     pub fn hold(&mut self, rows: Range<usize>, n_labels: usize) -> Result<&mut [F], Error> {
         let (length, line) = (rows.len() * held_stride::<F>(n_labels), LINE / size_of::<F>());
@@ -67,8 +67,8 @@ impl<F: Float> RowBuffer<F> {
     }
 }
 
-/// How far apart the rows are that a buffer holds: whole lines, so that vectors are written to one line each, and an odd
-/// number of them, so that not all rows fall into the same few places of the cache.
+/// How far apart a buffer holds rows: by whole cache lines, so that each vector is written to one line, and
+/// by an odd number of them, so that rows do not compete for a few sets of the cache.
 #[inline(always)]
 pub(crate) fn held_stride<F>(n_labels: usize) -> usize {
     ((n_labels * size_of::<F>()).div_ceil(LINE) | 1) * LINE / size_of::<F>()

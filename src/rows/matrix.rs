@@ -1,4 +1,4 @@
-//! A dense row-major matrix in memory, as rows.
+//! How does a dense row-major matrix in memory lend its rows?
 
 use super::buffer::RowBuffer;
 use super::source::{MOST_LABELS, Rows, lend};

@@ -1,7 +1,7 @@
 //! Where do rows come from, and what is read off them first?
 //!
-//! A source lends up to a tile of rows at a time ([`Rows`]); a [`Tile`] scans them, and transposes them where labels are
-//! few. One row by itself is a [`Scan`].
+//! A source ([`Rows`]) lends up to a tile of rows at a time, as they lie or from a [`RowBuffer`]. A [`Tile`]
+//! scans them, and transposes them where labels are few. A [`Scan`] is what is read off one row.
 
 mod buffer;
 mod matrix;

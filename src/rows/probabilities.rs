@@ -1,4 +1,4 @@
-//! Rows of probabilities, as logits: what is checked of them?
+//! How are rows of probabilities read as logits, and what is checked of them?
 
 use super::buffer::RowBuffer;
 use super::source::{Rows, lend};
@@ -54,6 +54,7 @@ impl<F: Float, R: Rows<F>> Rows<F> for LogProbabilities<R> {
         for row in &probabilities[..count] {
             own.extend_from_slice(row);
         }
+        // Rows without labels have no chunks.
         for (i, row) in own.chunks_exact_mut(self.n_labels().max(1)).enumerate() {
             log_probabilities(row, self.position(first + i))?;
         }

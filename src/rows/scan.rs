@@ -1,15 +1,16 @@
 //! What is read off one row before any score: its largest logits, its fingerprint, its entropy?
 //!
-//! With `m` the largest and `s` the second largest logit, every sum is taken relative to `s` and brought back by
-//! `E = exp(s - m)` with the exponents of float64, so entropy keeps the relative precision of the row's type down to the
-//! smallest float64 (see [`crate::math`]). Cost: one pass of comparisons, one of exponentials.
+//! With `m` the largest and `s` the second largest logit, every sum is taken relative to `s` and brought back
+//! by `E = exp(s - m)` with the exponents of float64, so entropy keeps the relative precision of the row's
+//! type down to the smallest float64 (see [`crate::math`]). Cost: one pass of comparisons, one of
+//! exponentials.
 
 use crate::error::Error;
 use crate::kernels::{self, Float, Scanned};
 use crate::math::{EntropySums, entropies, exp, one_minus_exp_neg};
 use crate::simd::{Lines, NoLines, Simd};
 
-/// The first pass over a row.
+/// What the first pass over a row finds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Scan<F> {
     /// Largest logit, always finite.
@@ -27,7 +28,7 @@ impl<F: Float> Scan<F> {
         Self::asking(s, row, index, NoLines)
     }
 
-    /// [`Self::of`]; `lines` are asked for meanwhile.
+    /// [`Self::of`], while `lines` are fetched.
     #[inline(always)]
     pub(super) fn asking<S: Simd>(s: S, row: &[F], index: usize, lines: impl Lines) -> Result<Self, Error> {
         let Scanned { max, second, bits, is_poisoned } = kernels::scan(s, row, lines);
@@ -59,7 +60,7 @@ impl<F: Float> Scan<F> {
         EntropySums::new(&[exponentials], &[weighted], &[self.gap()])
     }
 
-    /// Whether one label alone is possible.
+    /// Whether only one label is possible.
     #[inline(always)]
     fn is_certain(&self) -> bool {
         self.second == F::NEG_INFINITY
@@ -111,71 +112,54 @@ pub(crate) fn gini<S: Simd, F: Float>(s: S, row: &[F], scan: &Scan<F>) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::simd::Portable;
+    use crate::simd::baseline;
 
     #[test]
     fn scan_reads_the_row() {
-        let scan = Scan::of(Portable, &[1.0_f32, 5.0, -2.0, 5.0], 0).unwrap();
-        assert_eq!((scan.max, scan.second), (5.0, 5.0));
-        let scan = Scan::of(Portable, &[1.0_f64, f64::NEG_INFINITY], 0).unwrap();
-        assert_eq!((scan.max, scan.second), (1.0, f64::NEG_INFINITY));
+        fn largest<F: Float>(row: &[F]) -> (F, F) {
+            let scan = Scan::of(baseline(), row, 0).unwrap();
+            (scan.max, scan.second)
+        }
+        assert_eq!(largest(&[1.0_f32, 5.0, -2.0, 5.0]), (5.0, 5.0));
+        assert_eq!(largest(&[1.0, f64::NEG_INFINITY]), (1.0, f64::NEG_INFINITY));
         let long: Vec<f32> = (0..1000).map(|i| ((i * 37) % 1000) as f32).collect();
-        let scan = Scan::of(Portable, &long, 0).unwrap();
-        assert_eq!((scan.max, scan.second), (999.0, 998.0));
+        assert_eq!(largest(&long), (999.0, 998.0));
     }
 
     #[test]
     fn negative_zero_is_zero() {
-        let a = Scan::of(Portable, &[0.0_f32, 1.0], 0).unwrap();
-        let b = Scan::of(Portable, &[-0.0_f32, 1.0], 0).unwrap();
-        assert_eq!(a.words(), b.words());
+        let words = |row: &[f32]| Scan::of(baseline(), row, 0).unwrap().words();
+        assert_eq!(words(&[0.0, 1.0]), words(&[-0.0, 1.0]));
     }
 
     #[test]
     fn refuses_what_is_not_a_row() {
-        let nan = Scan::of(Portable, &[0.0, f64::NAN], 3).unwrap_err();
+        let nan = Scan::of(baseline(), &[0.0, f64::NAN], 3).unwrap_err();
         assert!(matches!(nan, Error::Logit { row: 3, column: 1, .. }));
-        let inf = Scan::of(Portable, &[f32::INFINITY, 0.0], 0).unwrap_err();
+        let inf = Scan::of(baseline(), &[f32::INFINITY, 0.0], 0).unwrap_err();
         assert_eq!(inf, Error::Logit { row: 0, column: 0, value: f64::INFINITY });
-        let none = Scan::of(Portable, &[f64::NEG_INFINITY; 20], 1).unwrap_err();
+        let none = Scan::of(baseline(), &[f64::NEG_INFINITY; 20], 1).unwrap_err();
         assert_eq!(none, Error::NoPossibleLabel { row: 1 });
-        assert_eq!(Scan::<f64>::of(Portable, &[], 1).unwrap_err(), Error::NoPossibleLabel { row: 1 });
+        assert_eq!(Scan::<f64>::of(baseline(), &[], 1).unwrap_err(), Error::NoPossibleLabel { row: 1 });
+    }
+
+    /// Entropy, margin and Gini impurity.
+    fn measures<F: Float>(row: &[F]) -> (f64, f64, f64) {
+        let scan = Scan::of(baseline(), row, 0).unwrap();
+        (entropy(baseline(), row, &scan), margin(baseline(), row, &scan), gini(baseline(), row, &scan))
     }
 
     #[test]
     fn measures_of_known_rows() {
-        let uniform = [2.0_f64; 8];
-        let scan = Scan::of(Portable, &uniform, 0).unwrap();
-        assert!((entropy(Portable, &uniform, &scan) - 8.0_f64.ln()).abs() < 1e-15);
-        assert!((gini(Portable, &uniform, &scan) - 0.875).abs() < 1e-15);
-        assert_eq!(margin(Portable, &uniform, &scan), 0.0);
-        let certain = [3.0_f32];
-        let scan = Scan::of(Portable, &certain, 0).unwrap();
-        assert_eq!(
-            (
-                entropy(Portable, &certain, &scan),
-                margin(Portable, &certain, &scan),
-                gini(Portable, &certain, &scan)
-            ),
-            (0.0, 1.0, 0.0)
-        );
+        let (entropy, margin, gini) = measures(&[2.0_f64; 8]);
+        assert!((entropy - 8.0_f64.ln()).abs() < 1e-15);
+        assert!((gini - 0.875).abs() < 1e-15);
+        assert_eq!(margin, 0.0);
+        assert_eq!(measures(&[3.0_f32]), (0.0, 1.0, 0.0));
+        assert_eq!(measures(&[5.0, f64::MIN, f64::MIN]), (0.0, 1.0, 0.0));
         // H = log1p(e^-d) + d e^-d / (1 + e^-d), far below the smallest float32.
-        let masked = [5.0, f64::MIN, f64::MIN];
-        let scan = Scan::of(Portable, &masked, 0).unwrap();
-        assert_eq!(
-            (
-                entropy(Portable, &masked, &scan),
-                margin(Portable, &masked, &scan),
-                gini(Portable, &masked, &scan)
-            ),
-            (0.0, 1.0, 0.0)
-        );
-        let sure = [690.0, 0.0];
-        let scan = Scan::of(Portable, &sure, 0).unwrap();
         let expected = 691.0 * (-690.0_f64).exp();
-        assert!((entropy(Portable, &sure, &scan) / expected - 1.0).abs() < 1e-12);
-        let narrow = [690.0_f32, 0.0];
-        let scan = Scan::of(Portable, &narrow, 0).unwrap();
-        assert!((entropy(Portable, &narrow, &scan) / expected - 1.0).abs() < 3e-7);
+        assert!((measures(&[690.0, 0.0]).0 / expected - 1.0).abs() < 1e-12);
+        assert!((measures(&[690.0_f32, 0.0]).0 / expected - 1.0).abs() < 3e-7);
     }
 }

@@ -1,7 +1,7 @@
-//! Where do rows come from?
+//! What must a source of rows be able to do?
 //!
-//! Kernels ask for up to [`TILE`] rows at a time. A source that holds them as they are needed lends them; any other writes
-//! them into the caller's buffer, so no matrix is ever converted whole.
+//! It lends up to [`TILE`] rows at a time: as they lie, or converted into the caller's buffer. No matrix is
+//! ever converted whole.
 
 use super::buffer::RowBuffer;
 use crate::error::Error;
@@ -19,8 +19,8 @@ pub trait Rows<F: Float>: Sync {
     /// Number of labels, K.
     fn n_labels(&self) -> usize;
 
-    /// Puts `count` rows from `first` on, at most [`TILE`], into `lent`: from where they lie, or written into `buffer`. The
-    /// unused places repeat the first row. They are an argument because a result would be copied.
+    /// Puts `count` rows from `first` on, at most [`TILE`], into `lent`: as they lie, or written into
+    /// `buffer`. Unused places repeat the first row. `lent` is an argument because a result would be copied.
     ///
     /// # Errors
     /// When a row cannot be turned into logits.
@@ -32,7 +32,7 @@ pub trait Rows<F: Float>: Sync {
         lent: &mut [&'a [F]; TILE],
     ) -> Result<(), Error>;
 
-    /// The memory that is worth asking for while these rows are worked on.
+    /// The memory that is worth fetching while these rows are worked on.
     #[doc(hidden)]
     fn ahead(&self, _first: usize, _count: usize) -> Ahead {
         Ahead::Unknown

@@ -1,12 +1,13 @@
-//! A tile: up to 32 rows that are worked on together. What is read off them before any label is looked at?
+//! What is read off a tile, up to 32 rows that are worked on together, before any label is looked at?
 //!
-//! Two things make a tile fast. What is left of a row after its sums (entropy, weight, score) is a few dozen operations, as
-//! much work as summing a hundred labels; done for a tile of rows in lanes it nearly vanishes. And for few labels the sums
-//! themselves run across rows, one lane a row. Every result equals the one-row form to the bit.
+//! Two things make a tile fast. After the sums of a row its entropy, weight and score take a few dozen
+//! operations, as much work as to sum a hundred labels; for a tile of rows in lanes that nearly vanishes. And
+//! where labels are few the sums themselves run across rows, one lane a row. Every result equals that of one
+//! row by itself to the bit.
 //!
 //! ```text
 //! labels are few:  transpose the tile, scan all rows at once, then sum for entropy across rows
-//! else:            for each row: scan it, then sum for the entropy of the row before it, which is still in the cache
+//! else:            for each row: scan it, then sum for the entropy of the row before it, which is in the cache
 //! ```
 
 use super::scan::{Scan, check_row};
@@ -16,11 +17,13 @@ use crate::kernels::{self, Column, Float, MOST_SIDE_BY_SIDE, TILE, TileScan};
 use crate::math::{EntropySums, Grain, Randomness, each_lane, entropies};
 use crate::simd::{Ahead, ColumnsAhead, RowLines, Simd};
 
-/// Bytes of rows that are worked on together: more would push the first out of the nearest caches before the second pass.
+/// Bytes of rows that are worked on together. More would push the first rows out of the nearest caches before
+/// the second pass.
 const TILE_BYTES: usize = 1 << 17;
-/// Which row is asked for from memory while one is read: near enough to be there still, far enough to be there already.
+/// How many rows ahead memory is fetched: far enough to arrive in time, near enough to be still there.
 const ROWS_AHEAD: usize = 4;
-/// Of longer rows, in bytes, so many do not fit the second cache, and the next one does not fit the nearest.
+/// Longer rows, in bytes, do not fit that many times into the second cache, and the next one not into the
+/// nearest.
 const LONGEST_AHEAD: usize = 1 << 15;
 
 /// Rows of a tile.
@@ -44,13 +47,13 @@ impl<F: Float> TileBuffers<F> {
         self.rows.begin();
     }
 
-    /// Bytes that it has room for beside its own.
+    /// Bytes that it has allocated.
     pub(crate) fn bytes(&self) -> usize {
         self.rows.bytes() + self.columns.capacity() * size_of::<Column<F>>()
     }
 
-    /// Calls `work` with the tile of `count` rows from `first` on, not yet scanned. `at` is where they begin in their
-    /// block of rows.
+    /// Calls `work` with the tile of `count` rows from `first` on, not yet scanned. `at` is where they begin
+    /// in their block of rows.
     #[inline(always)]
     pub(crate) fn with_tile<R: Rows<F>, T>(
         &mut self,
@@ -63,7 +66,7 @@ impl<F: Float> TileBuffers<F> {
         let mut lent: [&[F]; TILE] = [&[]; TILE];
         rows.lend(first, count, &mut self.rows, &mut lent)?;
         let n_labels = lent[0].len();
-        // What is there from the last tile is written over.
+        // A scan overwrites what the last tile left.
         let width = if n_labels <= MOST_SIDE_BY_SIDE { n_labels } else { 0 };
         self.columns.resize(width, Column([F::ZERO; TILE]));
         let (columns, scan) = (&mut *self.columns, &mut self.scan);
@@ -85,7 +88,8 @@ pub(crate) struct Tile<'a, F> {
     columns: &'a mut [Column<F>],
     pub(crate) scan: &'a mut TileScan<F>,
     ahead: Ahead,
-    /// Whether the rows will be summed along themselves after the scan; half of the columns ahead are asked for then.
+    /// Whether the rows will be summed along themselves after the scan: then half of the columns ahead are
+    /// fetched.
     sums_rows: bool,
 }
 
@@ -106,7 +110,7 @@ impl<F: Float> Tile<'_, F> {
         if self.columns.is_empty() { None } else { Some(self.columns) }
     }
 
-    /// The columns that are asked for while rows are summed, if any are.
+    /// The columns to fetch while rows are summed, if any.
     #[inline(always)]
     pub(crate) fn columns_ahead(&self) -> Option<(ColumnsAhead, usize)> {
         match self.ahead {
@@ -115,8 +119,8 @@ impl<F: Float> Tile<'_, F> {
         }
     }
 
-    /// What [`Scan::of`] finds of each row, with the sums behind entropy if they are wanted; the rows are transposed on the
-    /// way, where labels are few. Errors name a row by its place in the tile.
+    /// Takes [`Scan::of`] of each row, with the sums behind entropy if they are wanted. Where labels are few
+    /// it transposes the rows on the way. Errors name a row by its place in the tile.
     #[inline(always)]
     pub(crate) fn scan<S: Simd>(&mut self, s: S, with_entropy: bool, sums_rows: bool) -> Result<(), Error> {
         self.sums_rows = sums_rows && size_of::<F>() == size_of::<f32>() && self.grain() == Grain::Coarse;
@@ -143,7 +147,7 @@ impl<F: Float> Tile<'_, F> {
         let (steps, spacing) = if self.sums_rows { (2 * count, 1) } else { (count, 0) };
         for i in 0..=count {
             if i < count {
-                // What is ahead is asked for here only where no sums follow that leave time for it.
+                // The sums behind entropy leave time to fetch what is ahead; without them it is fetched here.
                 let scan = match self.ahead {
                     _ if with_entropy => Scan::of(s, self.rows[i], i),
                     Ahead::Columns(columns) => {
@@ -155,8 +159,8 @@ impl<F: Float> Tile<'_, F> {
                 let Scan { max, second, bits } = scan?;
                 (self.scan.max[i], self.scan.second[i], self.scan.bits[i]) = (max, second, bits);
             }
-            // A row behind, so that nothing waits for the end of a scan; its rows are in the nearest cache and the next one
-            // is on its way there, or to the second cache where rows are long.
+            // A row behind, so that nothing waits for the end of a scan. Both rows are in the nearest cache,
+            // and the next one is on its way there, or to the second cache where rows are long.
             if with_entropy && i > 0 {
                 let (row, shift) = (self.rows[i - 1], self.scan.second[i - 1]);
                 let sums = if let Ahead::Columns(columns) = self.ahead {
@@ -170,7 +174,7 @@ impl<F: Float> Tile<'_, F> {
         Ok(())
     }
 
-    /// What is asked for while row `i`, or the one before it, is read: the row after it, and one further on.
+    /// What to fetch while row `i` or the one before it is read: the row after it, and one further on.
     #[inline(always)]
     fn lines_of(&self, i: usize) -> RowLines {
         let own = self.rows[0].as_ptr().cast();

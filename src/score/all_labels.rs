@@ -1,7 +1,9 @@
 //! What are the scores of all labels of each row?
 //!
-//! A row is sorted, and the sums of its labels extend one another. Where labels are few it is quicker to score one label of
-//! many rows after the other, in lanes.
+//! ```text
+//! few labels and many rows:  for each label, score it in all rows of the tile at once, one lane a row
+//! else:                      for each row, sort it, and extend one sum from label to label
+//! ```
 
 use super::batch::check_length;
 use super::candidates::Candidates;
@@ -16,16 +18,18 @@ use crate::rows::{Rows, Tile};
 use crate::run::{Plan, Planes, Reads, TileWork, fill_tiles};
 use crate::simd::{Simd, vectorize};
 
-/// Labels up to which rows go side by side: of ten labels that took 0.28 of the time with APS and 0.32 with THR, of 24
-/// labels 0.53 and 0.68, of 48 labels 0.73 and 1.02 (AVX-512; AVX2 0.34, 0.42; 0.67, 0.93; 0.90, 1.30).
+/// Up to so many labels rows go side by side. In units of the time of sorted rows, APS and THR took 0.28 and
+/// 0.32 with ten labels, 0.53 and 0.68 with 24, 0.73 and 1.02 with 48 (AVX-512; AVX2 0.34, 0.42; 0.67, 0.93;
+/// 0.90, 1.30).
 const FEW_LABELS: usize = 24;
-/// Labels up to which rows go side by side with SAPS, whose sums all labels of a sorted row share: 0.68 of ten labels, 1.22 of 24 (AVX2 1.03, 1.87).
+/// With SAPS, all labels of a sorted row share one sum. It took 0.68 of the time with ten labels, 1.22 with
+/// 24 (AVX2 1.03, 1.87).
 const FEW_LABELS_OF_TOP: usize = 10;
-/// Fewer rows are sorted: most lanes would be empty.
+/// Fewer rows than this are sorted: most lanes would be empty.
 const MANY_ROWS: usize = 16;
 
-/// Scores of all labels, `out` as rows of K. Each equals what [`crate::label_scores`] gives for that label, to
-/// the bit.
+/// Scores of all labels, `out` as rows of K. Each equals what [`crate::label_scores`] gives for that label,
+/// to the bit.
 ///
 /// # Errors
 /// For a row that is not one of logits, or U outside `[0, 1]`.
@@ -40,10 +44,10 @@ pub fn all_scores<F: Float, R: Rows<F>>(
     all_labels(rows, scoring, scale, randomness, plan, out, &|_, _, score| score)
 }
 
-/// What is written for a label, given the index of its row, what the row's randomness is made of, and its score.
+/// Makes what is written for a label of the index of its row, the words behind the row's U, and the score.
 pub(crate) type Finish<'a> = &'a (dyn Fn(usize, [u64; 2], f64) -> f64 + Sync);
 
-/// Writes for each label what `finish` makes of its score.
+/// Writes what `finish` makes of the score of each label.
 pub(crate) fn all_labels<F: Float, R: Rows<F>>(
     rows: &R,
     scoring: &Scoring,
@@ -125,20 +129,11 @@ impl<F: Float> TileWork<F> for AllLabels<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernels::TILE;
     use crate::rows::Matrix;
+    use crate::score::testing::{SCORES, narrow};
     use crate::score::{Reweight, Score, label_scores};
     use crate::testing::logit;
     use proptest::prelude::*;
-
-    const SCORES: [Score; 6] = [
-        Score::Thr,
-        Score::Aps,
-        Score::Raps { penalty: 0.1, k_reg: 2 },
-        Score::Saps { weight: 0.2 },
-        Score::Rank,
-        Score::Mixed { weight: 0.3 },
-    ];
 
     fn bits(values: &[f64]) -> Vec<u64> {
         values.iter().map(|v| v.to_bits()).collect()
@@ -175,11 +170,10 @@ mod tests {
             // Each row has one label that is possible.
             let value = |i: usize| if i % k == i / k % k { 0.25 } else { logits[i % logits.len()] };
             let wide: Vec<f64> = (0..n * k).map(value).collect();
-            let narrow: Vec<f32> = wide.iter().map(|&z| z as f32).collect();
             for score in SCORES {
                 let scoring = Scoring::new(score, Reweight::new(0.5, power).unwrap(), log_t.exp2()).unwrap();
                 check(&wide, k, &scoring);
-                check(&narrow, k, &scoring);
+                check(&narrow(&wide), k, &scoring);
             }
         }
     }

@@ -1,4 +1,4 @@
-//! The calls that give one result for each row of a matrix, or a softmax.
+//! What is the score, rank, uncertainty or softmax of each row of a matrix?
 //!
 //! Inputs are checked before anything is written: lengths at once, values as rows are read.
 
@@ -24,12 +24,12 @@ pub enum Measure {
     Gini,
 }
 
-/// Refuses a length that does not fit.
+/// Refuses an argument of another length than expected.
 pub(crate) fn check_length(name: &'static str, found: usize, expected: usize) -> Result<(), Error> {
     if found == expected { Ok(()) } else { Err(Error::Length { name, found, expected }) }
 }
 
-/// Puts the labels of a tile's rows into `checked`.
+/// Copies the labels of a tile's rows into `checked`; refuses a label out of range.
 #[inline(always)]
 fn check_labels(labels: &[i64], n_labels: usize, checked: &mut [usize; TILE]) -> Result<(), Error> {
     let mut outside = false;
@@ -38,7 +38,7 @@ fn check_labels(labels: &[i64], n_labels: usize, checked: &mut [usize; TILE]) ->
         *place = label as usize;
     }
     if outside {
-        // What was read, not what may stand there by now.
+        // The copies: another thread may have written to the labels meanwhile.
         for (row, &label) in checked[..labels.len()].iter().enumerate() {
             if label >= n_labels {
                 return Err(Error::Label { row, value: label as i64, n_labels });
@@ -184,7 +184,8 @@ impl<F: Float> TileWork<F> for Ranks<'_> {
     }
 }
 
-/// Scores of each row's label: `out` holds one run of rows for each candidate, all from one reading.
+/// Scores of each row's label. `out` holds one run of rows for each candidate; rows are read once for all of
+/// them.
 ///
 /// # Errors
 /// For a row that is not one of logits, a label out of range, or U outside `[0, 1]`.

@@ -13,16 +13,16 @@ pub(crate) struct Candidates<'a> {
     /// The candidates' indices, those that share their sums side by side.
     pub(crate) order: &'a [usize],
     pub(crate) entropy: bool,
-    /// Whether any is a limit, and any of those asks for the mean of the logits.
+    /// Whether any is a limit in temperature, and whether any limit reads the mean of the logits.
     pub(crate) census: bool,
     pub(crate) mean: bool,
 }
 
-/// The order in which candidates share their sums, written over `order`.
+/// Writes the order in which candidates that share their sums stand side by side to `order`.
 pub(crate) fn sharing_order(list: &[Scoring], order: &mut Vec<usize>) {
     order.clear();
     order.extend(0..list.len());
-    // By index among equals, and not by a stable sort, which may allocate.
+    // A stable sort may allocate, so the index orders equals.
     order.sort_unstable_by_key(|&c| (sums_key(&list[c]), c));
 }
 
@@ -32,7 +32,7 @@ impl<'a> Candidates<'a> {
         Self::ordered(std::slice::from_ref(candidate), &[0])
     }
 
-    /// Several that score a row one after the other: none shares its sums, and there is no order.
+    /// Several that score a row one after the other, without an order: none shares its sums.
     pub(crate) fn apart(list: &'a [Scoring]) -> Self {
         Self::ordered(list, &[])
     }
@@ -47,9 +47,7 @@ impl<'a> Candidates<'a> {
             mean: list.iter().any(|c| c.score == Score::Thr && c.temperature == f64::INFINITY),
         }
     }
-}
 
-impl Candidates<'_> {
     /// What the limits among them need of a row, if there are any.
     #[inline(always)]
     pub(crate) fn census<F: Float>(&self, row: &[F], scan: &Scan<F>) -> Option<Census> {

@@ -2,13 +2,12 @@
 //!
 //! Notation: `z` logits, `m` the largest, `d = m - z_y`, `r` the rank of label y (1 is the largest
 //! logit, equal logits by lower label first), `beta = 1 / (w T)`, `f` the softmax of `beta z`.
-//! A score sees a row only through [`Masses`]: sums over the labels before, at and after y (aps, raps),
-//! over all others (thr, rank, mixed), or over all but the top label (saps).
+//! A score sees a row only through [`Masses`], the sums that [`Sums`] names.
 //!
-//! Why two scales. When `f` is nearly one-hot, `1 - A` underflows in the textbook form of APS, wrong
-//! labels tie at 1.0 and sets at alpha = 0.01 become all labels. The ranked scale is a strictly
-//! increasing transform of the conventional one that keeps distinct labels apart: `-log(1 - A)` for
-//! APS, the log-odds against the label for THR. Below, `g = log sum_{k != y} exp(beta (z_k - z_y))`.
+//! Why two scales. When `f` is nearly one-hot, `1 - A` underflows in the textbook form of APS, wrong labels
+//! tie at 1.0, and sets at alpha = 0.01 become all labels. The ranked scale is a strictly increasing
+//! transform of the conventional one that keeps distinct labels apart: `-log(1 - A)` for APS, the log-odds
+//! against the label for THR, `g = log sum_{k != y} exp(beta (z_k - z_y))`.
 //!
 //! | score | conventional | ranked |
 //! |---|---|---|
@@ -17,7 +16,7 @@
 //! | raps | `A + p`, `p = penalty max(0, r - k_reg)` | `p - exp(-S_aps) + 2^-30 S_aps / (1 + S_aps)` |
 //! | saps | `U f_(1)`; `r > 1`: `f_(1) + weight (r - 2 + U)` | less 1, with `1 - f_(1)` kept exact |
 //! | rank | `(r - f_y) / K` | `r + g / (2 (1 + abs g))` |
-//! | mixed | `-log f_y + weight log r` | the same: `log(1 + e^g) + weight log r` |
+//! | mixed | `-log f_y + weight log r` | as conventional: `log(1 + e^g) + weight log r` |
 
 use super::scoring::{Scale, Score};
 use crate::kernels::Float;
@@ -28,9 +27,10 @@ use crate::math::{Depths, each_lane, exp, ln, ln_1p, softplus};
 pub(crate) enum Sums {
     /// The labels before and those after the label (aps, raps).
     Split,
-    /// All labels but this one (thr, rank, mixed). For the top label they are relative to the logit ranked next. For any
-    /// other label they are relative to the maximum: its sum is that of all labels less its own term, so that the
-    /// log-odds fall with rank by no more than a rounding of that term. They count as `above` then.
+    /// All labels but this one (thr, rank, mixed). For the top label they are relative to the logit ranked
+    /// next. For any other label they are relative to the maximum: its sum is that of all labels less its own
+    /// term, so that the log-odds fall with rank by no more than a rounding of that term. They count as
+    /// `above` then.
     Others,
     /// All labels but the top one, whichever label is scored (saps).
     Top,
@@ -50,8 +50,8 @@ impl Sums {
 /// The sums of N rows, each at one beta and split at one label. What a score does not read is left as it was.
 ///
 /// Neither sum underflows, as each is exact and relative to its own largest term: `above` is in units of
-/// `exp(beta m)`, `below` in units of `exp(beta shift)`. The shift lies between the logit ranked next and a few units
-/// of `1 / beta` above it.
+/// `exp(beta m)`, `below` in units of `exp(beta shift)`. The shift lies between the logit ranked next and a
+/// few units of `1 / beta` above it.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
 pub(crate) struct Masses<const N: usize = 1> {
@@ -64,7 +64,8 @@ pub(crate) struct Masses<const N: usize = 1> {
     pub(crate) below: [f64; N],
     /// `m - shift`.
     pub(crate) shift_distance: [f64; N],
-    /// `z_y - shift`. The difference of the two distances would be off by their rounding, and beta may be huge.
+    /// `z_y - shift`. The difference of the two distances would be off by their rounding, and beta may be
+    /// huge.
     pub(crate) lead: [f64; N],
     /// The label's own term, in units of `exp(beta m)`, as precise as the terms of the sums.
     pub(crate) own: [f64; N],
@@ -140,8 +141,9 @@ impl<const N: usize> Masses<N> {
         if rank == 1 { of_top } else { of_other }
     }
 
-    /// The mass that APS counts, and the total. The total is at least 1, so terms of the sums' own type are precise
-    /// enough: below the deepest they stay at 2^-60 (float32) or 2^-110, which is less than its rounding.
+    /// The mass that APS counts, and the total. The total is at least 1, so terms of the sums' own type are
+    /// precise enough: below the deepest they stay at 2^-60 (float32) or 2^-110, which is less than its
+    /// rounding.
     #[inline(always)]
     fn counted_and_total(&self, i: usize, u: f64) -> (f64, f64) {
         let counted = u.mul_add(self.own[i], self.above[i]);
@@ -169,11 +171,12 @@ impl<const N: usize> Masses<N> {
         if counted + counted <= total { from_counted } else { large }
     }
 
-    /// All of label i, for comparison.
+    /// All of label i, to the bit but for the sign of zero: logits that tie may be of either, and `scaled`
+    /// ignores it.
     #[cfg(test)]
     pub(super) fn lane(&self, i: usize) -> [f64; 8] {
         let Self { beta, distance, above, below, shift_distance, lead, own, at_shift } = self;
-        [beta, distance, above, below, shift_distance, lead, own, at_shift].map(|lanes| lanes[i])
+        [beta, distance, above, below, shift_distance, lead, own, at_shift].map(|lanes| lanes[i] + 0.0)
     }
 }
 
@@ -191,8 +194,8 @@ fn squash(x: f64) -> f64 {
     if x.is_infinite() { x.signum() } else { x / (1.0 + x.abs()) }
 }
 
-/// Scores of N labels, each from its masses, its rank and its U; for SAPS the masses are those of the row's top label.
-/// Every score of the crate comes from here or, at a limit in temperature, from `limits.rs`.
+/// Scores of N labels, each from its masses, its rank and its U; for SAPS the masses are those of the row's
+/// top label. Every score of the crate comes from here or, at a limit in temperature, from `limits.rs`.
 #[inline(always)]
 pub(crate) fn score<const N: usize>(
     score: Score,

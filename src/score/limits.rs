@@ -1,7 +1,7 @@
 //! What are the scores of THR and APS at temperatures 0 and infinity?
 //!
-//! They are the limits of what orders the labels, at a fixed weight `w`. Of n labels that share the maximum (T = 0) or are
-//! possible (T = inf):
+//! They are the limits of what orders the labels, at a fixed weight `w`. Of n labels that share the maximum
+//! (T = 0) or are possible (T = inf):
 //!
 //! | score | conventional | ranked, T = 0 | ranked, T = inf |
 //! |---|---|---|---|
@@ -74,9 +74,9 @@ fn per_weight(a: f64, weight: f64) -> f64 {
     if a == 0.0 { 0.0 } else { a / weight }
 }
 
-/// Half of what the mean of the possible logits is below the largest: relative to that, so that large logits of one sign
-/// cost no precision; in halves and divided before they are added, so that no difference of finite logits overflows.
-/// Label `i` is added in lane `i % 16`.
+/// Half of what the mean of the possible logits is below the largest: relative to that, so that large logits
+/// of one sign cost no precision; in halves and divided before they are added, so that no difference of
+/// finite logits overflows. Label `i` is added in lane `i % 16`.
 #[inline(always)]
 fn half_depth<F: Float>(row: &[F], max: F, n_possible: usize) -> f64 {
     let share = 1.0 / n_possible as f64;

@@ -1,12 +1,19 @@
-//! Which sums is the score of one label made of? For all labels of a row see `sorted.rs`.
+//! What are the sums of one label, in one row or in each row of a tile?
 //!
-//! Both forms add the same exact terms (see [`crate::math`]) with the same shifts, so they agree to the
-//! bit, and a prediction set built from the sorted row is the set that the one-label form defines.
+//! ```text
+//! find the rank of the label and the logit ranked next: a count, no sort
+//! choose the shift: the next logit, rounded up to a grid of cells of about 1 / beta
+//! add the terms of the labels before it, relative to the maximum
+//! add the terms of the labels after it, relative to the shift
+//! ```
 //!
-//! The labels after y are summed relative to a shift near the next lower logit, not to the maximum:
-//! in a saturated row their terms would all vanish otherwise. The shift is that logit rounded up to
-//! a multiple of a power of two near `2 / beta`, or near `0.5 / beta` where sums are coarse, so that neighbouring
-//! labels share it and the sorted form needs few sums. One label costs no sort: O(K).
+//! Why a shift. In a saturated row all terms after y would vanish relative to the maximum. Why a grid.
+//! Neighbouring labels share a shift on it, so that the sorted row (`sorted.rs`) needs few sums. A cell is a
+//! power of two near `2 / beta`, or near `0.5 / beta` where sums are coarse.
+//!
+//! Sums are exact integers (see [`crate::math`]). The forms for one label, for a tile and for a sorted row
+//! add equal terms, so they agree to the bit, and a set that is cut from a sorted row is the set of the
+//! definition.
 
 use super::formula::{Masses, Sums};
 use super::place::{Place, TilePlaces};
@@ -30,12 +37,14 @@ pub(crate) struct Sharpness<F> {
 impl<F: Float> Sharpness<F> {
     #[inline(always)]
     pub(crate) fn new(weight: f64, temperature: f64, grain: Grain) -> Self {
-        // Never below a bound, about 2e-37 in float32 and 3e-306 in float64: all labels of rows in practice have
-        // mass 1 there already. Two finite logits may be further apart than the type can say; down to the bound
-        // such a label has no mass whatever the sum is relative to, below it that would depend on the shift.
+        // Never below a bound, about 2e-37 in float32 and 3e-306 in float64, where all labels of rows in
+        // practice have mass 1. Two finite logits may differ by more than the type can hold. Down to the
+        // bound the lower one has no mass, whatever the sum is relative to; below the bound that would depend
+        // on the shift.
         let beta = (1.0 / (weight * temperature)).max(F::SMALLEST_SCALE.to_f64());
         let scale = F::from_f64(beta * std::f64::consts::LOG2_E).smaller(F::MAX);
-        // beta in [2^e, 2^(e+1)): a cell of 2^(1-e) spans 2 to 4 units of 1 / beta. Coarse sums need a term near 1.
+        // For beta in [2^e, 2^(e+1)) a cell of 2^(1-e) spans 2 to 4 units of 1 / beta. Coarse sums need a
+        // term near 1.
         let cell = if grain == Grain::Coarse { -1 } else { 1 };
         let exponent = ((beta.to_bits() >> 52) as i32 & 0x7ff) - 1023;
         let within = exponent <= F::LARGEST_EXPONENT;
@@ -57,8 +66,8 @@ impl<F: Float> Sharpness<F> {
         if fine && self.cell > F::ZERO { snapped } else { next }
     }
 
-    /// [`Self::shift`], or `own` when no label is ranked after it: an empty sum takes any shift that is not above the
-    /// label itself.
+    /// [`Self::shift`], or `own` when no label is ranked after it: an empty sum takes any shift that is not
+    /// above the label itself.
     #[inline(always)]
     pub(crate) fn shift_or(&self, next: F, max: F, own: F) -> F {
         if next == F::NEG_INFINITY { own } else { self.shift(next, max) }
@@ -105,7 +114,8 @@ impl<F: Float> SharpnessLanes<F> {
     }
 }
 
-/// Masses of one label: the definition. For [`Sums::Top`] the place is that of the top label, and any label does.
+/// Masses of one label: the definition. For [`Sums::Top`] the place is that of the top label, and any label
+/// does.
 #[inline(always)]
 pub(crate) fn label_masses<S: Simd, F: Float>(
     s: S,
@@ -126,7 +136,8 @@ pub(crate) fn label_masses<S: Simd, F: Float>(
     masses(sums, max, y, (above, below), shift, sharpness)
 }
 
-/// [`label_masses`] of a label that is not the top one, for [`Sums::Others`], from the sum over all labels of the row.
+/// [`label_masses`] of a label that is not the top one, for [`Sums::Others`], from the sum over all labels of
+/// the row.
 #[inline(always)]
 pub(crate) fn masses_of_other<F: Float>(
     all: i128,
@@ -139,7 +150,8 @@ pub(crate) fn masses_of_other<F: Float>(
     masses(Sums::Others, max, y, (all - own, 0), max, sharpness)
 }
 
-/// Sums over the labels before a label, relative to the first of `shifts`, and after it, relative to the second.
+/// Sums over the labels before a label, relative to the first of `shifts`, and after it, relative to the
+/// second.
 #[inline(always)]
 fn split_sums<S: Simd, F: Float>(
     s: S,
@@ -156,28 +168,12 @@ fn split_sums<S: Simd, F: Float>(
     (above_left + above_right, below_left + below_right)
 }
 
-/// [`split_sums`] of a label with few before it, which are given. Sums are exact: all labels are summed relative to the
-/// shift, and these and the label itself taken out again. That costs half as much as to part the labels as they are
-/// summed.
-#[inline(always)]
-pub(crate) fn sums_after_few<S: Simd, F: Float>(
-    s: S,
-    row: &[F],
-    before: &[F; FEW_BEFORE],
-    y: F,
-    shifts: [F; 2],
-    scale: F,
-) -> (i128, i128) {
-    let [above, counted] = kernels::sums_of_few(s, before, shifts, scale, Grain::of(row.len()));
-    (above, sum_but_one(s, row, y, shifts[1], scale) - counted)
-}
-
-/// The sum over all labels but one with logit `y`. Sums are exact: its term is taken out again, which is one
-/// pass instead of two, over the labels on both sides.
+/// The sum over all labels but one with logit `y`. Sums are exact, so all labels are summed and its term is
+/// taken out again: one pass instead of two.
 #[inline(always)]
 pub(crate) fn sum_but_one<S: Simd, F: Float>(s: S, row: &[F], y: F, shift: F, scale: F) -> i128 {
     let grain = Grain::of(row.len());
-    // What lies above the shift was not counted: most top labels do, and need no term.
+    // A label above the shift was not counted. Most top labels lie above it.
     let own = if y > shift { 0 } else { quanta(y, shift, scale, grain) };
     kernels::sum(s, row, shift, scale, grain, NoLines) - own
 }
@@ -226,8 +222,8 @@ pub(crate) fn tile_masses<S: Simd, F: Float>(
     masses.complete((sums, scale), &sharpness.scale, max, &places.logit, &shift);
 }
 
-/// Puts the sums of each row into `masses`: those over the labels before and after its label, where these are split, else
-/// that over the others, as `below`.
+/// Puts the sums of each row into `masses`: those over the labels before and after its label, where these are
+/// split, else that over the others, as `below`.
 #[inline(always)]
 fn tile_sums<S: Simd, F: Float>(
     s: S,
@@ -292,9 +288,9 @@ mod tests {
 
     #[test]
     fn shifts_are_between_the_next_logit_and_a_few_units_above() {
-        for (beta, (grain, units)) in [0.01, 0.7, 1.0, 3.0, 1e6]
-            .into_iter()
-            .flat_map(|beta| [(beta, (Grain::Fine, 4.0)), (beta, (Grain::Coarse, 1.0))])
+        let grains = [(Grain::Fine, 4.0), (Grain::Coarse, 1.0)];
+        for (beta, (grain, units)) in
+            [0.01, 0.7, 1.0, 3.0, 1e6].into_iter().flat_map(|beta| grains.map(|grain| (beta, grain)))
         {
             let sharpness = Sharpness::<f64>::new(1.0 / beta, 1.0, grain);
             for i in -1000..1000 {

@@ -1,8 +1,18 @@
 //! What is the score of a label?
 //!
-//! [`scoring`] has the parameters, [`formula`] the definitions, from sums that [`masses`] takes for one label and
-//! [`sorted`] for all labels of a row; [`row`] and [`tile`] put them together for one row and for a tile of rows; [`batch`]
-//! and [`all_labels`] are the calls on a matrix.
+//! In reading order:
+//!
+//! | file | question |
+//! |---|---|
+//! | [`scoring`] | what are the parameters of a score? |
+//! | [`formula`] | how is a score defined, and which sums does it read? |
+//! | [`limits`] | what are scores at temperatures 0 and infinity? |
+//! | [`place`] | where does a label rank in its row? |
+//! | [`masses`] | what are the sums of one label, in one row or in each row of a tile? |
+//! | [`sorted`] | what are the sums of all labels of a row? |
+//! | [`candidates`] | what do several candidates need of a row, and which share their sums? |
+//! | [`row`], [`tile`] | what are the scores of one row, and of a tile of rows? |
+//! | [`batch`], [`all_labels`] | which calls on a matrix are there? |
 
 mod all_labels;
 mod batch;
@@ -14,6 +24,8 @@ mod place;
 mod row;
 mod scoring;
 mod sorted;
+#[cfg(test)]
+pub(crate) mod testing;
 mod tile;
 
 pub(crate) use all_labels::all_labels;

@@ -33,7 +33,8 @@ pub(crate) fn place<S: Simd, F: Float>(s: S, row: &[F], label: usize) -> Place<F
     Place { logit, rank: 1 + lower + higher, next: next_lower.larger(next_higher) }
 }
 
-/// [`place`] of a label of a row that was scanned: nothing is left to count for a label alone at the top.
+/// [`place`] of a label of a row that was scanned. The scan says all of a label that has the maximum for
+/// itself.
 #[inline(always)]
 pub(crate) fn place_in<S: Simd, F: Float>(s: S, row: &[F], label: usize, scan: &Scan<F>) -> Place<F> {
     let logit = row[label];
@@ -43,7 +44,8 @@ pub(crate) fn place_in<S: Simd, F: Float>(s: S, row: &[F], label: usize, scan: &
     place(s, row, label)
 }
 
-/// [`place_in`], with the logits that rank before the label, if they are few; `-inf` in the other places.
+/// [`place_in`], and puts the logits that rank before the label, if they are few, into `before`; `-inf` fills
+/// it up.
 #[inline(always)]
 pub(crate) fn place_and_before<S: Simd, F: Float>(
     s: S,
@@ -66,7 +68,7 @@ fn collect_before<F: Float>(row: &[F], label: usize, rank: usize, found: &mut [F
     let (y, mut count) = (row[label], 0);
     let (parts, last) = row.as_chunks::<WIDTH>();
     for (start, part) in (0..).step_by(WIDTH).zip(parts) {
-        // Few parts have one: the others are passed over by one comparison of vectors.
+        // Few parts have one. A comparison of vectors passes over the others.
         let mut any = false;
         for lane in 0..WIDTH {
             any |= part[lane] >= y;
@@ -81,8 +83,8 @@ fn collect_before<F: Float>(row: &[F], label: usize, rank: usize, found: &mut [F
     append_before(last, parts.len() * WIDTH, y, label, count, found);
 }
 
-/// Appends the logits of a part of a row, from label `start` on, that rank before the label; returns how many
-/// there are then.
+/// Appends the logits of a part of a row, from label `start` on, that rank before the label. Returns their
+/// new count.
 #[inline(always)]
 fn append_before<F: Float>(
     part: &[F],
@@ -110,18 +112,20 @@ pub(crate) struct TilePlaces<F> {
     pub(crate) logit: [F; TILE],
     pub(crate) rank: [usize; TILE],
     pub(crate) next: [F; TILE],
-    /// The logits of the labels before it, where labels are many and these few; else it may be empty.
+    /// The logits of the labels before it, where places were found row by row and these are few.
     pub(crate) before: Vec<[F; FEW_BEFORE]>,
     /// Whether another label may have a label's logit.
     pub(crate) has_ties: bool,
-    /// Whether places were found row by row, for the rows with a bit in `others`; the other labels are alone at the top.
+    /// Whether places were found row by row. Rows with a bit in `others` have a label that is not the only
+    /// one at the top.
     pub(crate) by_row: bool,
     pub(crate) others: u32,
 }
 
-/// With fewer labels than this, labels that are not at the top are placed across rows too.
+/// With fewer labels than this all labels are placed across rows.
 const LABELS_BY_ROW: usize = 33;
-/// And with more such rows than this in a tile.
+/// With more rows than this, of those whose label is not the only one at the top, they are placed across
+/// rows, too.
 const ROWS_BY_ROW: u32 = 12;
 
 impl<F: Float> TilePlaces<F> {
@@ -131,8 +135,8 @@ impl<F: Float> TilePlaces<F> {
         TileLabels { label: &self.label, logit: &self.logit }
     }
 
-    /// Reads the logits of labels: before what else there is to do, as loads of vectors wait until all of what they read
-    /// has reached the cache.
+    /// Reads the logits of labels. It comes first of all work on a tile: vectors that load them later wait
+    /// until they have reached the cache.
     #[inline(always)]
     pub(crate) fn read(&mut self, rows: &[&[F]; TILE], label: &[usize; TILE]) {
         for i in 0..TILE {
@@ -141,11 +145,11 @@ impl<F: Float> TilePlaces<F> {
         self.label = *label;
     }
 
-    /// [`place`] of each row's label, which was read. What else it holds, of other rows, is written over, or not looked at.
+    /// Finds the [`place`] of each row's label, which was read.
     #[inline(always)]
     pub(crate) fn find<S: Simd>(&mut self, s: S, tile: &Tile<'_, F>) {
         self.has_ties = true;
-        // Most labels are alone at the top in most data, and nothing is to be counted then.
+        // In most data most labels are the only ones at the top, and nothing is to be counted.
         let others = !kernels::are_top(s, &self.logit, tile.scan) & (u32::MAX >> (TILE - tile.count));
         self.by_row = match tile.columns() {
             Some(columns) => columns.len() >= LABELS_BY_ROW && others.count_ones() <= ROWS_BY_ROW,

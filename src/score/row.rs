@@ -13,8 +13,8 @@ use crate::math::{Grain, Randomness, exp};
 use crate::rows::{Scan, entropy};
 use crate::simd::Simd;
 
-/// Labels of a row that are scored at once: two registers of AVX-512. Of a thousand labels 32 at once took 0.96 of the time,
-/// 8 at once 1.1; but lanes are idle where labels are few.
+/// So many labels of a row are scored at once: two registers of AVX-512. With a thousand labels, 32 at once
+/// took 0.96 of the time and 8 at once 1.1. Where labels are few, more lanes would be idle.
 const LABELS: usize = 16;
 
 /// What all candidates share of one row.
@@ -90,8 +90,8 @@ impl<'a, F: Float> RowView<'a, F> {
         value
     }
 
-    /// Scores of all labels by one candidate, given to `each` as (label, score), labels by rank; those that cannot occur
-    /// come last. `sorted` must hold the row.
+    /// Gives `each` all labels by rank with their scores; impossible labels come last. `sorted` must hold the
+    /// row.
     #[inline(always)]
     pub(crate) fn sorted_scores<S: Simd>(
         &self,
@@ -111,10 +111,10 @@ impl<'a, F: Float> RowView<'a, F> {
                 each(sorted.labels[i], self.score(candidate.score, scale, &masses, i + 1));
             }
         } else if sorted.n_possible > 0 {
-            // Else another thread has made all labels impossible since the row was scanned.
+            // There is none only if another thread has written to the row since it was scanned.
             let sharpness = self.sharpness(candidate);
             let (labels, mut by_rank) = sorted.masses(s, Sums::of(candidate.score), &sharpness);
-            // Some labels at a time, as the rows of a tile are scored: logarithms of many cost little.
+            // Some labels at a time: logarithms cost little in lanes.
             let mut masses = Masses::EMPTY;
             for labels in labels.chunks(LABELS) {
                 let rank = by_rank.next_lanes(scale, &mut masses);
@@ -156,7 +156,7 @@ fn softmax_term<F: Float>(max: f64, z: F, scale: f64, temperature: f64) -> f64 {
 mod tests {
     use super::*;
     use crate::score::Score;
-    use crate::simd::Portable;
+    use crate::simd::baseline;
 
     /// As when another thread writes to the array between the scan of a row and its sort.
     #[test]
@@ -165,12 +165,12 @@ mod tests {
         for score in [Score::Thr, Score::Aps, Score::Saps { weight: 0.2 }, Score::Rank] {
             let scoring = Scoring::new(score, Reweight::NONE, 1.0).unwrap();
             let candidates = Candidates::only(&scoring);
-            let mut view = RowView::of(Portable, &before, &candidates, &Randomness::default()).unwrap();
+            let mut view = RowView::of(baseline(), &before, &candidates, &Randomness::default()).unwrap();
             view.row = &after;
             let mut scores = [0.0; 3];
             let mut sorted = SortedRow::default();
             sorted.sort(view.row);
-            view.sorted_scores(Portable, &mut sorted, &scoring, Scale::Ranked, |label, score| {
+            view.sorted_scores(baseline(), &mut sorted, &scoring, Scale::Ranked, |label, score| {
                 scores[label as usize] = score;
             });
             assert_eq!(scores, [f64::INFINITY; 3]);

@@ -59,25 +59,23 @@ impl Reweight {
     /// When `gamma` is negative or not finite, `power` is not finite, or `power < 0` without
     /// `gamma > 0`.
     pub fn new(gamma: f64, power: f64) -> Result<Self, Error> {
-        with_subnormals(|| Self::checked(gamma, power))
-    }
-
-    fn checked(gamma: f64, power: f64) -> Result<Self, Error> {
-        if !(gamma >= 0.0 && gamma.is_finite()) {
-            return Err(Error::argument("gamma", "finite and at least 0", gamma));
-        }
-        if !power.is_finite() {
-            return Err(Error::argument("power", "finite", power));
-        }
-        if power < 0.0 && gamma == 0.0 {
-            return Err(Error::argument("gamma", "above 0 when power is negative", gamma));
-        }
-        let reweight = Self { gamma, power };
-        // The entropy of 2^31 labels is below 22; at 0 the weight may be 0 but never infinite.
-        if !(reweight.weight(22.0) > 0.0 && reweight.weight(22.0).max(reweight.weight(0.0)).is_finite()) {
-            return Err(Error::argument("power", "one that keeps (gamma + H)^power finite", power));
-        }
-        Ok(reweight)
+        with_subnormals(|| {
+            if !(gamma >= 0.0 && gamma.is_finite()) {
+                return Err(Error::argument("gamma", "finite and at least 0", gamma));
+            }
+            if !power.is_finite() {
+                return Err(Error::argument("power", "finite", power));
+            }
+            if power < 0.0 && gamma == 0.0 {
+                return Err(Error::argument("gamma", "above 0 when power is negative", gamma));
+            }
+            let reweight = Self { gamma, power };
+            // The entropy of 2^31 labels is below 22; at 0 the weight may be 0 but never infinite.
+            if !(reweight.weight(22.0) > 0.0 && reweight.weight(22.0).max(reweight.weight(0.0)).is_finite()) {
+                return Err(Error::argument("power", "one that keeps (gamma + H)^power finite", power));
+            }
+            Ok(reweight)
+        })
     }
 
     /// Gamma and the power, as they were given.
@@ -100,10 +98,8 @@ impl Reweight {
     pub(crate) fn weight(self, entropy: f64) -> f64 {
         power(self.gamma + entropy, self.power)
     }
-}
 
-impl Reweight {
-    /// [`Self::weight`] of several rows. The power is chosen outside the loop: inside, every lane would pay
+    /// [`Self::weight`] of several rows. The power is chosen outside the loop: inside it every lane would pay
     /// for the general one.
     #[inline(always)]
     pub(crate) fn weights<const N: usize>(self, entropy: &[f64; N]) -> [f64; N] {
@@ -132,28 +128,28 @@ impl Scoring {
     /// When a parameter is outside its domain, or the temperature is 0 or infinite for a score
     /// without limits there (raps, saps, rank, mixed).
     pub fn new(score: Score, reweight: Reweight, temperature: f64) -> Result<Self, Error> {
-        with_subnormals(|| Self::checked(score, reweight, temperature))
-    }
-
-    fn checked(score: Score, reweight: Reweight, temperature: f64) -> Result<Self, Error> {
-        match score {
-            Score::Raps { penalty, .. } if !(penalty >= 0.0 && penalty.is_finite()) => {
-                return Err(Error::argument("penalty", "finite and at least 0", penalty));
+        with_subnormals(|| {
+            match score {
+                Score::Raps { penalty, .. } if !(penalty >= 0.0 && penalty.is_finite()) => {
+                    return Err(Error::argument("penalty", "finite and at least 0", penalty));
+                }
+                Score::Saps { weight } | Score::Mixed { weight }
+                    if !(weight >= 0.0 && weight.is_finite()) =>
+                {
+                    return Err(Error::argument("weight", "finite and at least 0", weight));
+                }
+                _ => {}
             }
-            Score::Saps { weight } | Score::Mixed { weight } if !(weight >= 0.0 && weight.is_finite()) => {
-                return Err(Error::argument("weight", "finite and at least 0", weight));
+            if temperature.is_nan() || temperature < 0.0 {
+                return Err(Error::argument("temperature", "at least 0", temperature));
             }
-            _ => {}
-        }
-        if temperature.is_nan() || temperature < 0.0 {
-            return Err(Error::argument("temperature", "at least 0", temperature));
-        }
-        let scoring = Self { score, reweight, temperature: temperature + 0.0 };
-        if scoring.is_limit() && !score.has_limits_in_temperature() {
-            let expected = "positive and finite for raps, saps, rank and mixed";
-            return Err(Error::argument("temperature", expected, temperature));
-        }
-        Ok(scoring)
+            let scoring = Self { score, reweight, temperature: temperature + 0.0 };
+            if scoring.is_limit() && !score.has_limits_in_temperature() {
+                let expected = "positive and finite for raps, saps, rank and mixed";
+                return Err(Error::argument("temperature", expected, temperature));
+            }
+            Ok(scoring)
+        })
     }
 
     /// Whether the temperature is one of the closed limits, 0 or infinity.

@@ -1,8 +1,15 @@
-//! Which sums are the scores of all labels of a row made of? They come from the sorted row, to the bit as `masses.rs` takes
-//! them for one label.
+//! What are the sums of all labels of a row? They equal those that `masses.rs` takes for one label to the
+//! bit.
 //!
-//! O(K log K) for the order, then O(K) terms for each of the few shifts whose window (42 units of `1 / beta` in
-//! float32 and 76 in float64, half of that where sums are coarse) holds them.
+//! ```text
+//! sort the labels
+//! from the last label back: if its shift is that of the label after it, extend the sum; else sum anew
+//! from the first label on: extend the sum over the labels before it
+//! ```
+//!
+//! Cost: O(K log K) for the order. Each term is then added once for each shift whose window holds it, and
+//! these are few: a window is 42 units of `1 / beta` in float32 and 76 in float64, half of that where sums
+//! are coarse.
 
 use super::formula::{Masses, Sums};
 use super::masses::Sharpness;
@@ -59,7 +66,8 @@ impl<F: Float> SortedRow<F> {
         self.n_possible = self.logits.partition_point(|&z| z > F::NEG_INFINITY);
     }
 
-    /// The possible labels, by rank, and their masses. There must be one, and `sums` are not those of the top label.
+    /// The possible labels, by rank, and their masses. There must be one, and `sums` are not those of the top
+    /// label.
     #[inline(always)]
     pub(crate) fn masses<'a, S: Simd>(
         &'a mut self,
@@ -67,51 +75,37 @@ impl<F: Float> SortedRow<F> {
         sums: Sums,
         sharpness: &'a Sharpness<F>,
     ) -> (&'a [u32], MassesByRank<'a, F>) {
-        let (possible, grain) = (&self.logits[..self.n_possible], Grain::of(self.logits.len()));
+        let Self { labels, logits, n_possible, after, .. } = self;
+        let (possible, grain) = (&logits[..*n_possible], Grain::of(logits.len()));
         let (max, scale) = (possible[0], sharpness.scale);
         let (count, total) = match sums {
             Sums::Others => (1, kernels::sum(s, possible, max, scale, grain, NoLines)),
             _ => (possible.len(), 0),
         };
-        sums_after(s, possible, count, grain, sharpness, &mut self.after);
-        let after = &self.after;
-        let masses = MassesByRank { sums, grain, possible, sharpness, after, total, before: 0, seen: 0 };
-        (&self.labels[..possible.len()], masses)
-    }
-}
-
-/// For each of the first `count` ranks, puts the sum over the labels after it and its shift into `sums`.
-#[inline(always)]
-fn sums_after<S: Simd, F: Float>(
-    s: S,
-    possible: &[F],
-    count: usize,
-    grain: Grain,
-    sharpness: &Sharpness<F>,
-    sums: &mut Vec<(i128, F)>,
-) {
-    let (max, scale) = (possible[0], sharpness.scale);
-    sums.clear();
-    // Nothing is ranked after the last label: its sum is 0, and any shift does.
-    sums.resize(count, (0, possible[possible.len() - 1]));
-    // From the last label back: labels that share a shift extend one sum.
-    let mut below = 0;
-    let mut shift = F::INFINITY;
-    // Labels from here on add nothing. Shifts rise, so it falls: a search for each took an eighth of the time.
-    let (mut end, deepest) = (possible.len(), grain.deepest::<F>());
-    for i in (0..count.min(possible.len() - 1)).rev() {
-        let next = possible[i + 1];
-        let wanted = sharpness.shift(next, max);
-        if wanted == shift {
-            below += quanta(next, shift, scale, grain);
-        } else {
-            shift = wanted;
-            while end > i + 1 && (shift - possible[end - 1]) * scale >= deepest {
-                end -= 1;
+        after.clear();
+        // Nothing is ranked after the last label: its sum is 0, and any shift does.
+        after.resize(count, (0, possible[possible.len() - 1]));
+        // From the last label back: labels that share a shift extend one sum.
+        let (mut below, mut shift) = (0, F::INFINITY);
+        // Labels from `end` on add nothing. Shifts rise, so `end` falls: a search for each shift took an
+        // eighth of the time.
+        let (mut end, deepest) = (possible.len(), grain.deepest::<F>());
+        for i in (0..count.min(possible.len() - 1)).rev() {
+            let next = possible[i + 1];
+            let wanted = sharpness.shift(next, max);
+            if wanted == shift {
+                below += quanta(next, shift, scale, grain);
+            } else {
+                shift = wanted;
+                while end > i + 1 && (shift - possible[end - 1]) * scale >= deepest {
+                    end -= 1;
+                }
+                below = kernels::sum(s, &possible[i + 1..end], shift, scale, grain, NoLines);
             }
-            below = kernels::sum(s, &possible[i + 1..end], shift, scale, grain, NoLines);
+            after[i] = (below, shift);
         }
-        sums[i] = (below, shift);
+        let masses = MassesByRank { sums, grain, possible, sharpness, after, total, before: 0, seen: 0 };
+        (&labels[..possible.len()], masses)
     }
 }
 
@@ -157,11 +151,13 @@ impl<F: Float> MassesByRank<'_, F> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernels::FEW_BEFORE;
+    use crate::kernels::{FEW_BEFORE, sums_of_few};
     use crate::rows::Scan;
-    use crate::score::masses::{label_masses, masses, sums_after_few};
+    use crate::score::masses::{label_masses, masses, sum_but_one};
     use crate::score::place::{place, place_and_before};
+    use crate::score::testing::narrow;
     use crate::simd::for_each_level;
+    use crate::testing::logit;
     use proptest::prelude::*;
 
     fn sort_and_check<F: Float>(row: &[F], beta: f64) {
@@ -184,29 +180,22 @@ mod tests {
                     let place = place(s, row, label);
                     assert_eq!((place.rank, ranks[i]), (rank, rank));
                     let one = label_masses(s, sums, row, label, &place, scan.max, &sharpness).lane(0);
-                    assert_eq!(format!("{one:?}"), format!("{:?}", lanes.lane(i)), "label {label}");
+                    assert_eq!(one.map(f64::to_bits), lanes.lane(i).map(f64::to_bits), "label {label}");
                     if sums == Sums::Split && (2..=FEW_BEFORE + 1).contains(&rank) {
                         let mut before = [F::ZERO; FEW_BEFORE];
                         let found = place_and_before(s, row, label, &scan, &mut before);
                         assert_eq!((found.rank, found.next), (place.rank, place.next));
                         let (max, y, shift) =
                             (scan.max, place.logit, sharpness.shift_of(sums, &place, scan.max));
-                        let few = sums_after_few(s, row, &before, y, [max, shift], sharpness.scale);
-                        let few = masses(sums, max, y, few, shift, &sharpness).lane(0);
-                        assert_eq!(format!("{one:?}"), format!("{few:?}"), "label {label}");
+                        let (scale, grain) = (sharpness.scale, Grain::of(row.len()));
+                        let [above, counted] = sums_of_few(s, &before, [max, shift], scale, grain);
+                        let below = sum_but_one(s, row, y, shift, scale) - counted;
+                        let few = masses(sums, max, y, (above, below), shift, &sharpness).lane(0);
+                        assert_eq!(one.map(f64::to_bits), few.map(f64::to_bits), "label {label}");
                     }
                 }
             }
         }
-    }
-
-    fn logit() -> impl Strategy<Value = f64> {
-        prop_oneof![
-            8 => -30.0_f64..30.0,
-            2 => (-4_i32..4).prop_map(f64::from),
-            1 => -1e4_f64..1e4,
-            1 => Just(f64::NEG_INFINITY),
-        ]
     }
 
     proptest! {
@@ -218,8 +207,7 @@ mod tests {
             row.push(0.5);
             let beta = log_beta.exp2();
             sort_and_check(&row, beta);
-            let narrow: Vec<f32> = row.iter().map(|&z| z as f32).collect();
-            sort_and_check(&narrow, beta);
+            sort_and_check(&narrow(&row), beta);
         }
     }
 

@@ -1,7 +1,8 @@
 //! Which labels are clearly in a set, and which clearly out, before their scores are computed?
 //!
-//! Labels are taken by rank. Each score compares a share of the row's total mass with a bound that depends on the rank and on
-//! the threshold q alone. This table is the only place that knows them; a row and a tile of rows are cut by it alike.
+//! Labels are taken by rank. A share of the row's total mass is compared with a bound, and the bound depends
+//! on nothing but the rank and the threshold q. [`row_cut`](super::row_cut) and [`tile_cut`](super::tile_cut)
+//! both cut by this table:
 //!
 //! | score | share | in at q when it is at least |
 //! |---|---|---|
@@ -12,45 +13,35 @@
 //! | rank | as thr | as thr, at the g with `g / (1 + abs g) = 2 (q - r)` |
 //! | mixed | as thr | `e^-q - 1`; then `e^(weight log r - q)` |
 //!
-//! Shares fall with rank and bounds rise, so the first label that is out ends the set. (The top label of thr is compared by
-//! what it leaves, which may be far less than the rounding of its own mass.) A label within the margin of a bound is at the
-//! edge: the definition decides.
+//! Shares fall with rank and bounds rise, so the first label that is out ends the set. A label within the
+//! margin of a bound is at the edge, and the definition decides. (The top label of thr is compared by the
+//! mass it leaves, as that may be far less than the rounding of its own.)
 //!
-//! Margins. A term's relative error is below 60 * 2^-24 * log 2 plus 1.2e-6 (float32: the depth, which is rounded before it
-//! is multiplied, and the exponential), and sums add half a quantum a label: 4e-6 in all where sums are not tiny. The
-//! definition has the same sources, and coarse quanta in place of fine ones: 2.6e-6 more, relative to each sum itself (see
-//! [`Grain`](crate::math::Grain)). [`Scalar::MARGIN`](crate::math::Scalar::MARGIN), relative to the mass, is ten times that,
-//! and more in float64. What is not relative to the mass is in the slack of each bound, in units of the total.
+//! Margins. A term's relative error is below 60 * 2^-24 * log 2 plus 1.2e-6 (float32: the depth, which is
+//! rounded before it is multiplied, and the exponential), and sums add half a quantum a label: 4e-6 in all
+//! where sums are not tiny. The definition has the same sources, and coarse quanta in place of fine ones:
+//! 2.6e-6 more, relative to each sum itself (see [`Grain`](crate::math::Grain)).
+//! [`Scalar::MARGIN`](crate::math::Scalar::MARGIN), relative to the mass, is ten times that, and more in
+//! float64. Errors that are not relative to the mass are in the slack of each bound, in units of the total.
 //!
-//! Where shares underflow, a second pair of bounds is linear in the logit. For APS, `S = -log left` with
-//! `f_y (1 - U) <= left <= f_y (1 - U + K - r)`: a label is in if `beta d + log Z - log(1 - U) <= q`, and out if
+//! Where shares underflow, a second pair of bounds is linear in the logit. For APS, `S = -log left` with `f_y
+//! (1 - U) <= left <= f_y (1 - U + K - r)`: a label is in if `beta d + log Z - log(1 - U) <= q`, and out if
 //! `beta d + log Z - log K > q`.
 
-use crate::math::{exp, exp_m1, ln, softplus};
+use crate::math::{each_lane, exp, exp_m1, ln, softplus};
 use crate::score::{Score, Scoring};
 
-/// What the sums, the bounds and the definition's fine quanta may be off by, in units of the total: ten times and more.
+/// Ten times, and more, what the sums, the bounds and the definition's fine quanta are off by, in units of
+/// the total.
 const ROUNDING: f64 = 1e-12;
 
-/// What is compared with the bounds.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Share {
-    /// The label's own mass.
-    Own,
-    /// What APS leaves: the mass after the label and 1 - U of its own.
-    Left,
-    /// Of the top label as `Left`; then all but the top label's mass, less U times a weight.
-    OfTop(f64),
-}
-
-/// A candidate with two thresholds `lo <= hi`, equal for an ordinary set: model selection asks at once for the labels up to
-/// `lo`, and for the scores of the few between.
+/// A candidate with two thresholds `lo <= hi`, equal for an ordinary set: model selection asks at once for
+/// the labels up to `lo`, and for the scores of the few between.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bounds {
     pub(crate) scoring: Scoring,
     pub(crate) lo: f64,
     pub(crate) hi: f64,
-    pub(crate) share: Share,
     /// [`Self::at`] of the first rank, and of all others where they have one bound.
     first: (f64, f64),
     other: Option<(f64, f64)>,
@@ -58,17 +49,13 @@ pub(crate) struct Bounds {
 
 impl Bounds {
     pub(crate) fn new(scoring: &Scoring, lo: f64, hi: f64) -> Self {
-        let share = match scoring.score {
-            Score::Thr | Score::Rank | Score::Mixed { .. } => Share::Own,
-            Score::Aps | Score::Raps { .. } => Share::Left,
-            Score::Saps { weight } => Share::OfTop(weight),
-        };
         let at = |rank| between(scoring.score, rank, lo, hi);
         let is_one = matches!(scoring.score, Score::Thr | Score::Aps);
-        Self { scoring: *scoring, lo, hi, share, first: at(1), other: is_one.then(|| at(2)) }
+        Self { scoring: *scoring, lo, hi, first: at(1), other: is_one.then(|| at(2)) }
     }
 
-    /// The share of the total above which the label at a rank is in at `lo`, and the one below which it is out at `hi`.
+    /// The share of the total above which the label at a rank is in at `lo`, and the one below which it is
+    /// out at `hi`.
     #[inline(always)]
     pub(crate) fn at(&self, rank: usize) -> (f64, f64) {
         match self.other {
@@ -78,8 +65,35 @@ impl Bounds {
         }
     }
 
-    /// Distances from the largest logit within which a label is in, and beyond which it is out; for rows of so many labels
-    /// with the logarithm of the total `log_z`.
+    /// What is compared with [`Self::at`], of labels at rank `i` counted from 0, one a lane: a mass, and what
+    /// is added to it without a margin of its own. `own` are the labels' masses, `after` those of all labels
+    /// after them, or for SAPS of all labels after the top one, and `z` the totals.
+    #[inline(always)]
+    pub(crate) fn shares<const N: usize>(
+        &self,
+        i: usize,
+        own: &[f64; N],
+        after: &[f64; N],
+        z: &[f64; N],
+        u: &[f64; N],
+    ) -> ([f64; N], [f64; N]) {
+        let none = [0.0; N];
+        match self.scoring.score {
+            Score::Thr | Score::Rank | Score::Mixed { .. } if i > 0 => (*own, none),
+            Score::Thr | Score::Rank | Score::Mixed { .. } => {
+                (each_lane!([0.0; N], |lane| -after[lane]), none)
+            }
+            Score::Saps { weight } if i > 0 => {
+                (*after, each_lane!([0.0; N], |lane| -weight * u[lane] * z[lane]))
+            }
+            Score::Aps | Score::Raps { .. } | Score::Saps { .. } => {
+                (each_lane!([0.0; N], |lane| (1.0 - u[lane]).mul_add(own[lane], after[lane])), none)
+            }
+        }
+    }
+
+    /// Two distances from the largest logit: up to the first a label is in, beyond the second it is out.
+    /// `log_z` is the logarithm of the row's total.
     #[inline(always)]
     pub(crate) fn distances(
         &self,
@@ -114,9 +128,9 @@ fn between(score: Score, rank: usize, lo: f64, hi: f64) -> (f64, f64) {
     (in_at + in_slack, out_at - out_slack)
 }
 
-/// The share that the label at a rank needs to be in at threshold `q`, and what roundings, or terms of the definition that
-/// are in no share, may change of it. A label near the bound has `p` or `weight r` near q, so their roundings are
-/// covered by the slack however large q is.
+/// The share that the label at a rank needs to be in at threshold `q`, and its slack: what roundings change
+/// of it, and the terms of the definition that are in no share. Near the bound `p` or `weight r` is near q,
+/// so the slack covers their roundings however large q is.
 #[inline(always)]
 fn needed(score: Score, rank: usize, q: f64) -> (f64, f64) {
     let r = rank as f64;
@@ -133,7 +147,7 @@ fn needed(score: Score, rank: usize, q: f64) -> (f64, f64) {
             (by_rank - q, 4.0 * ROUNDING * (1.0 + weight + by_rank))
         }
         Score::Rank => {
-            // |g / (1 + |g|)| <= 1: ranks further than a half from q are in, or out, whatever the share is.
+            // As |g / (1 + |g|)| <= 1, a rank further than a half from q is in or out whatever the share is.
             let t = 2.0 * (q - r);
             if t.abs() > 1.0 + 2e-9 {
                 return (-t * f64::INFINITY, 0.0);

@@ -1,8 +1,17 @@
 //! Which labels are in the set of a row?
 //!
-//! [`bounds`] says which labels are clearly in or clearly out; [`row_cut`] cuts one row by them, with labels by rank from
-//! [`ranked_labels`] and masses by rank from [`ranked_masses`]; [`tile_cut`] cuts a tile of rows, with labels by rank from
-//! [`tile_order`]. [`result`] is what comes out, [`predict`] the call on a matrix.
+//! Those whose score is at most a threshold: a run of the first labels by rank. Few of them are scored. In
+//! reading order:
+//!
+//! | file | question |
+//! |---|---|
+//! | [`bounds`] | which labels are clearly in or clearly out? |
+//! | [`ranked_labels`], [`ranked_masses`] | what are the first labels of a row by rank, and their masses? |
+//! | [`row_cut`] | where does the set of one row end? |
+//! | [`tile_order`] | what are the first labels by rank of each row of a tile? |
+//! | [`tile_cut`] | where do the sets of a tile of rows end? |
+//! | [`result`] | what comes out? |
+//! | [`predict`] | what is the call on a matrix? |
 
 mod bounds;
 mod predict;
@@ -10,6 +19,8 @@ mod ranked_labels;
 mod ranked_masses;
 mod result;
 mod row_cut;
+#[cfg(test)]
+mod testing;
 mod tile_cut;
 mod tile_order;
 

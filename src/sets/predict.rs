@@ -1,4 +1,4 @@
-//! Prediction sets: which labels have a ranked score of at most the threshold?
+//! What are the sets of a matrix: the labels whose ranked score is at most the threshold?
 
 use super::bounds::Bounds;
 use super::result::{SetBlock, Sets};
@@ -13,8 +13,8 @@ use crate::run::{Plan, Reads, Size, TileWork, for_tiles};
 use crate::score::{Candidates, Scoring, TileView};
 use crate::simd::Simd;
 
-/// The labels whose ranked score is at most the threshold. With `allow_empty` false a set that would
-/// be empty holds the top label.
+/// Finds the labels of each row whose ranked score is at most the threshold. If `allow_empty` is false, the
+/// top label fills a set that would be empty.
 ///
 /// # Errors
 /// For a row that is not one of logits, U outside `[0, 1]`, or a threshold that is NaN.

@@ -1,15 +1,20 @@
-//! What are a row's labels by rank, as far as someone asks?
+//! What are the first labels of a row by rank?
 //!
-//! Sets hold a few of many labels. Labels whose logits are too low to matter are left out at once; of the
-//! others, the first sixteen are selected and sorted, and twice as many each time more are wanted: O(K)
-//! for a set of any fixed size. Where labels are few the first ones are found one by one.
+//! ```text
+//! take the labels down to a floor: lower ones cannot matter
+//! when a rank is wanted that is not yet sorted:
+//!     few labels are left and fewer than three are sorted: find the next one
+//!     else: select the next sixteen, or as many as are sorted already, and sort them
+//! ```
+//!
+//! Sets hold a few of many labels. A set of any fixed size costs O(K).
 
 use crate::error::Error;
 use crate::kernels::{self, FEW_LABELS, Float, LabelBuffer, MassWanted};
 use crate::run::{list_bytes, reserve};
 use crate::simd::Simd;
 
-/// Labels by rank, sorted as far as asked for.
+/// Labels by rank, sorted as far as they were wanted.
 #[derive(Debug, Default)]
 pub(crate) struct RankedLabels<F: Float> {
     /// As long as the longest row; the first `taken` are in use.
@@ -24,15 +29,15 @@ pub(crate) struct RankedLabels<F: Float> {
     is_whole: bool,
     taken: usize,
     sorted: usize,
-    /// What was taken of the row, when it is asked about several times.
+    /// Down to where labels were taken by [`Self::reach`].
     floor: Option<F>,
 }
 
-/// Labels that are sorted at first; each further step doubles them.
+/// So many labels are sorted at first; each further step doubles them.
 const FIRST_SORTED: usize = 16;
-/// This many are found one by one before the others are sorted, as most sets need no more, ...
+/// So many labels are found one by one before the others are sorted: most sets need no more.
 const ONE_BY_ONE: usize = 3;
-/// ... where no more than this many are left: each takes a pass over them.
+/// Each of them takes a pass over those that are left, so they are found one by one only among so many.
 const FEW_LEFT: usize = 64;
 
 impl<F: Float> RankedLabels<F> {
@@ -58,8 +63,8 @@ impl<F: Float> RankedLabels<F> {
         self.floor = None;
     }
 
-    /// Takes the labels of a row down to `floor`, unless they were taken since `forget`. It is then taken twice
-    /// as far from the maximum as asked, for those who will ask for more.
+    /// Takes the labels of a row down to `floor`, unless they were taken since `forget`. It takes them twice
+    /// as far from the maximum, as the next cut may reach further.
     #[inline(always)]
     pub(crate) fn reach<S: Simd>(&mut self, s: S, row: &[F], max: F, floor: F) {
         if self.floor.is_none_or(|known| floor < known) {
@@ -70,7 +75,7 @@ impl<F: Float> RankedLabels<F> {
         }
     }
 
-    /// Takes the labels of a long row down to `floor`, which is finite, or those among them that hold a mass.
+    /// Takes the labels of a long row down to a finite `floor`, or the first of them that hold a mass.
     #[inline(always)]
     pub(crate) fn take_in_vectors<S: Simd>(
         &mut self,
@@ -123,7 +128,8 @@ impl<F: Float> RankedLabels<F> {
         }
         let keys = &mut self.keys[..row.len()];
         let mut taken = 0;
-        // Written always, kept or written over: a branch would be wrong too often to be worth it.
+        // Every key is written, and the next one overwrites it if it is not kept: a branch would be
+        // mispredicted too often.
         for (label, &z) in row.iter().enumerate() {
             keys[taken] = F::key(z, label as u32);
             taken += usize::from((z >= floor) & (z > F::NEG_INFINITY));
@@ -132,7 +138,8 @@ impl<F: Float> RankedLabels<F> {
         self.is_whole = floor == F::NEG_INFINITY;
     }
 
-    /// The logit ranked after rank `i` counted from 0, `-inf` if no possible label is; `None` if it was not taken.
+    /// The logit ranked after rank `i` counted from 0, `-inf` if no possible label is; `None` if it was not
+    /// taken.
     #[inline(always)]
     pub(crate) fn next_logit<S: Simd>(&mut self, s: S, i: usize) -> Option<F> {
         let is_last = self.is_whole.then_some(F::NEG_INFINITY);
@@ -201,11 +208,23 @@ mod tests {
     use super::*;
     use crate::simd::for_each_level;
 
+    /// Takes all labels of a row, and checks their order; gives them and the order.
+    fn check<S: Simd>(s: S, row: &[f32]) -> (RankedLabels<f32>, Vec<u32>) {
+        let mut expected: Vec<u32> = (0..row.len() as u32).collect();
+        expected.sort_by(|&a, &b| row[b as usize].total_cmp(&row[a as usize]).then(a.cmp(&b)));
+        let mut labels = RankedLabels::default();
+        labels.reserve(row.len()).unwrap();
+        labels.take(s, row, f32::NEG_INFINITY);
+        let found: Vec<u32> = (0..row.len()).map(|i| labels.get(s, i).unwrap().0).collect();
+        assert_eq!(found, expected);
+        assert!(labels.get(s, row.len()).is_none());
+        (labels, expected)
+    }
+
     /// Every pivot of the vectors is among the largest logits that are left, so that they give up.
     #[test]
     fn rows_made_to_be_slow_are_ordered_by_keys() {
-        let n = 2000;
-        let (mut row, mut left) = (vec![-1.0_f32; n], (0..n).collect::<Vec<_>>());
+        let (mut row, mut left) = (vec![-1.0_f32; 2000], (0..2000).collect::<Vec<_>>());
         while left.len() > 5 {
             let step = left.len() / 5;
             for i in [2, 1, 0] {
@@ -213,40 +232,23 @@ mod tests {
                 row[left.remove(step / 2 + i * step)] = next;
             }
         }
-        let mut expected: Vec<u32> = (0..n as u32).collect();
-        expected.sort_by(|&a, &b| row[b as usize].total_cmp(&row[a as usize]));
-        for_each_level!(s => {
-        let mut top = RankedLabels::default();
-        top.reserve(row.len()).unwrap();
-        top.take(s, &row, f32::NEG_INFINITY);
-        let found: Vec<u32> = (0..n).map(|i| top.get(s, i).unwrap().0).collect();
-        assert_eq!(found, expected);
-        assert!(!top.is_in_vectors);
-        });
+        for_each_level!(s => { assert!(!check(s, &row).0.is_in_vectors); });
     }
 
     #[test]
     fn orders_are_extended_as_needed() {
         let row: Vec<f32> = (0..1000).map(|i| ((i * 7919) % 499) as f32).collect();
         for_each_level!(s => {
-        let mut top = RankedLabels::default();
-        top.reserve(row.len()).unwrap();
-        top.take(s, &row, f32::NEG_INFINITY);
-        let mut expected: Vec<u32> = (0..1000).collect();
-        expected.sort_by(|&a, &b| row[b as usize].total_cmp(&row[a as usize]).then(a.cmp(&b)));
-        for (i, &label) in expected.iter().enumerate() {
-            assert_eq!(top.get(s, i).unwrap().0, label);
-        }
-        assert!(top.get(s, 1000).is_none());
-        top.take(s, &row, 490.0);
-        assert_eq!(top.taken, row.iter().filter(|z| **z >= 490.0).count());
-        top.forget();
-        for floor in [480.0, 490.0, 470.0, 100.0, f32::NEG_INFINITY, 480.0] {
-            top.reach(s, &row, 498.0, floor);
-            let wanted = row.iter().filter(|z| **z >= floor).count();
-            assert!(top.taken >= wanted);
-            assert!((0..wanted).all(|i| top.get(s, i).unwrap().0 == expected[i]));
-        }
+            let (mut labels, expected) = check(s, &row);
+            labels.take(s, &row, 490.0);
+            assert_eq!(labels.taken, row.iter().filter(|z| **z >= 490.0).count());
+            labels.forget();
+            for floor in [480.0, 490.0, 470.0, 100.0, f32::NEG_INFINITY, 480.0] {
+                labels.reach(s, &row, 498.0, floor);
+                let wanted = row.iter().filter(|z| **z >= floor).count();
+                assert!(labels.taken >= wanted);
+                assert!((0..wanted).all(|i| labels.get(s, i).unwrap().0 == expected[i]));
+            }
         });
     }
 }

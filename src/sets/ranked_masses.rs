@@ -1,9 +1,9 @@
-//! What are the masses of a row's labels at one beta, by rank, as far as someone asks?
+//! What are the masses of a row's first labels by rank, at one beta?
 //!
-//! Sets of many candidates are cut from one row, and most of them share their sums: the total and the
-//! labels' terms are computed once for all candidates of one beta. Relative to the maximum, so masses far
-//! below it round to 0; what is decided by them leaves room for that (see [`super::bounds`]). Always in the finest
-//! quanta: coarse ones, relative to the maximum, would leave too much to the definition.
+//! Sets of many candidates are cut from one row. The total and the terms are computed once for all candidates
+//! of one beta. They are relative to the maximum, so masses far below it round to 0; the margins leave room
+//! for that (see [`super::bounds`]). They are in the finest quanta: coarse ones would leave too many labels
+//! to the definition.
 
 use crate::error::Error;
 use crate::kernels::{self, FEW_TERMS, Float};
@@ -12,34 +12,36 @@ use crate::run::{list_bytes, reserve};
 use crate::score::{Masses, RowView, Scoring, Sharpness, Sums, masses};
 use crate::simd::{NoLines, Simd};
 
-/// Masses by rank; see the module.
+/// Masses by rank, and the definition's sums that labels share.
 #[derive(Debug, Default)]
 pub(crate) struct RankedMasses<F: Float> {
     pub(crate) sharpness: Sharpness<F>,
     /// `Z`, the total in units of the largest term.
     pub(crate) z: f64,
     log_z: Option<f64>,
-    total: i128,
-    /// The total in the grain of the row's scores, once it was asked for.
+    /// The exact total.
+    pub(crate) total: i128,
+    /// The total in the grain of the row's scores, once it is known.
     sum_of_all: Option<i128>,
-    /// The definition's masses of the top label, once they were asked for.
+    /// The definition's masses of the top label, once they are known.
     of_top: Option<Masses>,
-    seen: i128,
+    /// The exact sum of the labels that are known or were passed over.
+    pub(crate) seen: i128,
     /// The terms by label, where labels are few.
     few: Vec<F>,
     known: Vec<Mass>,
-    /// The sums of the label at the edge that was asked for last.
+    /// The sums of the last label at the edge.
     edge: Option<Edge<F>>,
     /// Ranks before those that are known.
-    skipped: usize,
+    pub(crate) skipped: usize,
     /// The reweighting and temperature that they are for.
     key: Option<BetaKey>,
 }
 
 type BetaKey = ((u64, u64), u64);
 
-/// The definition's sums of a label by rank. Labels that follow each other share most of them: where beta is small all
-/// labels of a row may be at the edge, and summed for each they would take the square of their number.
+/// The definition's sums of a label at the edge. The next label extends them. Where beta is small all labels
+/// of a row may be at the edge, and sums anew for each would take the square of their number.
 #[derive(Clone, Copy, Debug)]
 struct Edge<F> {
     /// Its rank, counted from 0.
@@ -81,20 +83,15 @@ impl<F: Float> RankedMasses<F> {
         self.key = None;
     }
 
-    /// Takes the sums that a candidate needs, unless the last one had the same.
+    /// Takes the sums of a candidate, unless the last one had the same beta.
     #[inline(always)]
     pub(crate) fn take<S: Simd>(&mut self, s: S, view: &RowView<'_, F>, scoring: &Scoring) {
         let key = Some((scoring.reweight.bits(), scoring.temperature.to_bits()));
         if key == self.key || scoring.is_limit() {
             return;
         }
-        self.key = key;
-        self.begin(s, view, view.sharpness(scoring));
-    }
-
-    #[inline(always)]
-    fn begin<S: Simd>(&mut self, s: S, view: &RowView<'_, F>, sharpness: Sharpness<F>) {
-        self.sharpness = sharpness;
+        let sharpness = view.sharpness(scoring);
+        (self.key, self.sharpness) = (key, sharpness);
         (self.seen, self.skipped, self.log_z) = (0, 0, None);
         (self.sum_of_all, self.of_top, self.edge) = (None, None, None);
         self.few.clear();
@@ -108,39 +105,31 @@ impl<F: Float> RankedMasses<F> {
         self.z = F::sum_to_f64(self.total);
     }
 
-    /// The exact total.
-    pub(crate) fn total(&self) -> i128 {
-        self.total
-    }
-
     /// The sum over all labels, relative to the maximum, that scores are made of.
     #[inline(always)]
     pub(crate) fn sum_of_all<S: Simd>(&mut self, s: S, view: &RowView<'_, F>) -> i128 {
-        if let Some(known) = self.sum_of_all {
-            return known;
+        match (self.sum_of_all, Grain::of(view.row.len())) {
+            (Some(known), _) => known,
+            (None, Grain::Fine) => self.total,
+            (None, grain) => {
+                let sum = kernels::sum(s, view.row, view.scan.max, self.sharpness.scale, grain, NoLines);
+                *self.sum_of_all.insert(sum)
+            }
         }
-        let grain = Grain::of(view.row.len());
-        let sum = match grain {
-            Grain::Fine => self.total,
-            Grain::Coarse => kernels::sum(s, view.row, view.scan.max, self.sharpness.scale, grain, NoLines),
-        };
-        self.sum_of_all = Some(sum);
-        sum
     }
 
     /// The masses of the top label that scores are made of.
     #[inline(always)]
     pub(crate) fn of_top<S: Simd>(&mut self, s: S, view: &RowView<'_, F>) -> Masses {
-        if let Some(known) = self.of_top {
-            return known;
+        match self.of_top {
+            Some(known) => known,
+            None => *self.of_top.insert(view.top_masses(s, &self.sharpness)),
         }
-        let masses = view.top_masses(s, &self.sharpness);
-        self.of_top = Some(masses);
-        masses
     }
 
-    /// The definition's masses of the label at rank `i` counted from 0, for sums that are split at the label. `ranked` are
-    /// the logits by rank, at least up to it, and `next` is the logit ranked next, `-inf` if no possible label is.
+    /// The definition's masses of the label at rank `i` counted from 0, for sums that are split at the label.
+    /// `ranked` are the logits by rank, at least up to it, and `next` is the logit ranked next, `-inf` if no
+    /// possible label is.
     #[inline(always)]
     pub(crate) fn split_at<S: Simd>(
         &mut self,
@@ -173,34 +162,21 @@ impl<F: Float> RankedMasses<F> {
         masses(Sums::Split, max, y, (edge.above, edge.all - edge.counted), shift, &self.sharpness)
     }
 
-    /// The exact sum of the labels that were asked for or passed over.
-    pub(crate) fn seen(&self) -> i128 {
-        self.seen
-    }
-
-    /// Passes over the next `count` labels, whose terms add up to `sum`; none was asked for yet.
+    /// Passes over the next `count` labels, whose terms add up to `sum`. No mass may be known yet.
     #[inline(always)]
     pub(crate) fn skip(&mut self, count: usize, sum: i128) {
         self.skipped += count;
         self.seen += sum;
     }
 
-    /// Begins again, if labels were passed over: their masses are not known.
-    #[inline(always)]
-    pub(crate) fn rewind(&mut self) {
-        if self.skipped > 0 {
-            self.restart();
-        }
-    }
-
-    /// Begins again with the first label. Before labels are passed over, none may have been asked for.
+    /// Begins again with the first label.
     #[inline(always)]
     pub(crate) fn restart(&mut self) {
         (self.seen, self.skipped) = (0, 0);
         self.known.clear();
     }
 
-    /// The mass of the label at rank `i` counted from 0. Ranks are asked for one after another.
+    /// The mass of the label at rank `i` counted from 0. Ranks must come one after another.
     #[inline(always)]
     pub(crate) fn at(&mut self, view: &RowView<'_, F>, i: usize, label: u32, logit: F) -> Mass {
         if let Some(&mass) = self.known.get(i - self.skipped) {
@@ -216,7 +192,7 @@ impl<F: Float> RankedMasses<F> {
         mass
     }
 
-    /// The mass of the top label, once it was asked for.
+    /// The mass of the top label, if it is known.
     #[inline(always)]
     pub(crate) fn first(&self) -> Mass {
         self.known.first().copied().unwrap_or(Mass { own: 1.0, after: self.z - 1.0 })
@@ -225,11 +201,9 @@ impl<F: Float> RankedMasses<F> {
     /// `log Z`.
     #[inline(always)]
     pub(crate) fn log_z(&mut self) -> f64 {
-        if let Some(known) = self.log_z {
-            return known;
+        match self.log_z {
+            Some(known) => known,
+            None => *self.log_z.insert(ln(self.z)),
         }
-        let log_z = ln(self.z);
-        self.log_z = Some(log_z);
-        log_z
     }
 }

@@ -1,4 +1,4 @@
-//! What are prediction sets, and how are those of blocks of rows put together?
+//! What are prediction sets, and how are the sets of blocks of rows put together?
 
 use std::ops::Range;
 
@@ -25,10 +25,14 @@ impl Sets {
         &self.labels[self.offsets[i] as usize..self.offsets[i + 1] as usize]
     }
 
-    /// The sets of all rows, block by block: `work` adds those of its rows, in order.
+    /// The sets of all rows. For each block, `work` adds the sets of its rows in order.
     ///
-    /// Offsets are written where they stay, counted within their block at first. They are completed, and the
-    /// labels copied, by all threads: the first touch of new memory took much of one thread's time at ten labels.
+    /// ```text
+    /// for each block, on a thread: list the labels of its sets; write offsets in place, as within the block
+    /// for each block, on a thread: add the number of labels before it to its offsets; copy its labels
+    /// ```
+    ///
+    /// All threads copy: the first touch of new memory took much of one thread's time at ten labels.
     pub(crate) fn of_blocks(
         n_rows: usize,
         size: Size,
@@ -37,7 +41,8 @@ impl Sets {
     ) -> Result<Self, Error> {
         let mut offsets = zeroed(n_rows.saturating_add(1), 1)?;
         if let Some(range) = size.only_block() {
-            // Copied from a list that grew before, so that the result is allocated once, as long as it is.
+            // The labels are copied from a list that is kept, so that the result is allocated once, at its
+            // own length.
             let labels = map_only(range, plan, &mut offsets[1..], |range, ends| {
                 with_scratch(false, |grown: &mut Vec<i32>| {
                     grown.clear();
@@ -79,7 +84,7 @@ impl Sets {
     }
 }
 
-/// Most sets have no more labels than this.
+/// Sets of up to so many labels are written at once: most sets are.
 pub(crate) const SHORT: usize = 4;
 
 /// The sets of consecutive rows, as they are made.
@@ -112,10 +117,11 @@ impl<'a> SetBlock<'a> {
         }
     }
 
-    /// Adds the sets of at most a tile of rows, of which the first labels are given, and how many belong to it.
+    /// Adds the sets of at most a tile of rows, given the first labels of each and its size.
     #[inline(always)]
     pub(crate) fn end_short_rows(&mut self, labels: &[[i32; SHORT]], sizes: &[u32]) {
-        // All of them are written, and the next row begins where the set ended: how many it is cannot be foreseen.
+        // All labels are written, and the next row overwrites those beyond the set: a branch on its size
+        // would be mispredicted.
         let (mut joined, mut at) = ([0; TILE * SHORT], 0);
         let ends = &mut self.ends[self.ended..][..labels.len()];
         for ((labels, &size), end) in labels.iter().zip(sizes).zip(ends) {

@@ -2,17 +2,18 @@
 //!
 //! ```text
 //! take the labels that may be in the set; rank them as far as the set reaches
-//! the first ones, as long as what is left after them is clearly more than the bound, are in (in vectors)
-//! for each label after them, by rank:
+//! in vectors: the first labels are in, as long as the mass after them is clearly more than the bound
+//! for each label after these, by rank:
 //!     clearly in by its share or its distance: in
 //!     clearly out: the set ends, all later labels are out as well
 //!     at the edge: score it by the definition, and compare
 //! ```
 //!
-//! Scores rise with rank up to the last bits of rounding, so a set is a run of the first labels. `bounds.rs` says what is
-//! clear; the definition is [`RowView::label_score`], or the same sums where the labels of a row share them.
+//! Scores rise with rank up to the last bits of rounding, so a set is a run of the first labels. `bounds.rs`
+//! says what is clear. The definition is [`RowView::label_score`]; where labels share sums they are taken
+//! once, with equal bits.
 
-use super::bounds::{Bounds, Share};
+use super::bounds::Bounds;
 use super::ranked_labels::RankedLabels;
 use super::ranked_masses::{Mass, RankedMasses};
 use crate::error::Error;
@@ -23,7 +24,7 @@ use crate::run::Scratch;
 use crate::score::{RowView, Scale, Score, Scoring, Sums, masses_of_other};
 use crate::simd::{Simd, vectorize};
 
-/// What covers the roundings of masses that are added in float32 (see `kernels::labels`), and that of the bound itself,
+/// Covers the roundings of masses that are added in float32 (see `kernels::labels`) and of the bound itself,
 /// relative to the total.
 const ROUNDINGS: f64 = 1e-4;
 
@@ -57,7 +58,8 @@ fn verdict(value: f64, low: f64, high: f64) -> Verdict {
     }
 }
 
-/// Cuts the sets of rows, for one candidate or for several that share the order of a row's labels and its sums.
+/// Cuts the sets of rows, for one candidate or for several that share the order of a row's labels and its
+/// sums.
 #[derive(Debug, Default)]
 pub(crate) struct RowCutter<F: Float> {
     masses: RankedMasses<F>,
@@ -84,7 +86,7 @@ impl<F: Float> RowCutter<F> {
         self.masses.forget();
     }
 
-    /// Begins the only cut of a row. Gives how many of the first labels are in at `lo` for certain.
+    /// Begins the only cut of a row. Returns how many of the first labels are in at `lo` for certain.
     #[inline(always)]
     pub(crate) fn begin_only<S: Simd>(&mut self, s: S, view: &RowView<'_, F>, bounds: &Bounds) -> usize {
         self.masses.take(s, view, &bounds.scoring);
@@ -97,8 +99,8 @@ impl<F: Float> RowCutter<F> {
         self.certain(s, view, bounds)
     }
 
-    /// Begins one of several cuts of a row; their labels are ranked once. Gives how many of the first labels are in at `lo`
-    /// for certain.
+    /// Begins one of several cuts of a row, which rank its labels once. Returns how many of the first labels
+    /// are in at `lo` for certain.
     #[inline(always)]
     pub(crate) fn begin_shared<S: Simd>(&mut self, s: S, view: &RowView<'_, F>, bounds: &Bounds) -> usize {
         self.masses.take(s, view, &bounds.scoring);
@@ -125,8 +127,8 @@ impl<F: Float> RowCutter<F> {
         self.label(s, 0)
     }
 
-    /// The labels of the set at `hi` from a rank on, counted from 0, given to `each` with their ranks and where they stand.
-    /// The labels before it are certain, as a cut that has begun says.
+    /// Gives `each` the labels of the set at `hi` from rank `i` on, counted from 0, with their ranks and
+    /// where they stand. The labels before it are certain: the cut must have begun.
     #[inline(always)]
     pub(crate) fn walk<S: Simd>(
         &mut self,
@@ -137,31 +139,22 @@ impl<F: Float> RowCutter<F> {
         mut each: impl FnMut(usize, u32, Standing),
     ) {
         let (lo, hi) = (bounds.lo, bounds.hi);
-        if lo == f64::INFINITY {
-            // Every label, the impossible ones last.
-            while let Some((label, _)) = self.labels.get(s, i) {
-                each(i, label, Standing::Within);
-                i += 1;
-            }
-            impossible(view.row).for_each(|label| {
-                each(i, label, Standing::Within);
-                i += 1;
-            });
-            return;
-        }
         let is_limit = bounds.scoring.is_limit();
         let is_blurred = self.masses.sharpness.scale == F::MAX && !is_limit && is_blurred(view);
-        // Log-odds of labels that are not the top one fall with rank by no more than a rounding of an exponential.
+        // Log-odds of labels that are not the top one fall with rank by no more than a rounding of an
+        // exponential.
         let ends_above = match bounds.scoring.score {
             Score::Thr => hi + 0.01 * F::MARGIN * (1.0 + hi.abs()),
             _ => f64::INFINITY,
         };
         let mut distances = None;
         while let Some((label, logit)) = self.labels.get(s, i) {
-            let verdict = if is_blurred {
+            let verdict = if lo == f64::INFINITY {
+                Verdict::In
+            } else if is_blurred {
                 Verdict::Edge
             } else if is_limit {
-                // Exact, so what lies between the thresholds alone is asked for again.
+                // Exact: at the edge are the scores between the thresholds.
                 verdict(limit(s, view, &bounds.scoring, logit, i + 1), lo, hi)
             } else {
                 self.judge(s, view, bounds, (label, logit), i, &mut distances)
@@ -183,10 +176,12 @@ impl<F: Float> RowCutter<F> {
             i += 1;
         }
         if hi == f64::INFINITY {
-            impossible(view.row).for_each(|label| {
-                each(i, label, Standing::Between(f64::INFINITY));
+            // The labels that cannot occur come last.
+            let standing = if lo == hi { Standing::Within } else { Standing::Between(hi) };
+            for (label, _) in (0..).zip(view.row).filter(|(_, z)| **z == F::NEG_INFINITY) {
+                each(i, label, standing);
                 i += 1;
-            });
+            }
         }
     }
 
@@ -202,27 +197,22 @@ impl<F: Float> RowCutter<F> {
         distances: &mut Option<(f64, f64)>,
     ) -> Verdict {
         let Mass { own, after } = self.masses.at(view, i, label, logit);
-        let (z, left) = (self.masses.z, (1.0 - view.u).mul_add(own, after));
-        // A mass, and what is added to it without a margin of its own.
-        let (mass, offset) = match bounds.share {
-            Share::Own if i > 0 => (own, 0.0),
-            Share::Own => (-after, 0.0),
-            Share::OfTop(weight) if i > 0 => (self.masses.first().after, -weight * view.u * z),
-            Share::Left | Share::OfTop(_) => (left, 0.0),
-        };
+        let (sums, z) = (Sums::of(bounds.scoring.score), self.masses.z);
+        let after = if sums == Sums::Top && i > 0 { self.masses.first().after } else { after };
+        let ([mass], [offset]) = bounds.shares(i, &[own], &[after], &[z], &[view.u]);
         let margin = F::MARGIN * mass.abs() + quantisation::<F>(view.row.len());
         let (in_at, out_at) = bounds.at(i + 1);
         let by_share = verdict(-(mass + offset), -(in_at * z + margin), -(out_at * z - margin));
         // The share of a top label near 1 says more than its distance, which is 0.
-        if by_share != Verdict::Edge || !bounds.has_distances() || (i == 0 && bounds.share == Share::Own) {
+        if by_share != Verdict::Edge || !bounds.has_distances() || (i == 0 && sums == Sums::Others) {
             return by_share;
         }
         let (inner, outer) = *distances.get_or_insert_with(|| self.distances(s, view, bounds));
         verdict(view.scan.max.to_f64() - logit.to_f64(), inner, outer)
     }
 
-    /// [`Bounds::distances`] of the row. In a function of its own: the compiler would lift its logarithms out of the loop over
-    /// labels and compute them for every row, also for the many that never need them.
+    /// [`Bounds::distances`] of the row. It is a function of its own, as the compiler would lift its
+    /// logarithms out of the loop over labels and compute them for every row. Most rows never need them.
     #[inline(always)]
     fn distances<S: Simd>(&mut self, s: S, view: &RowView<'_, F>, bounds: &Bounds) -> (f64, f64) {
         let (n, log_z) = (view.row.len(), self.masses.log_z());
@@ -230,7 +220,8 @@ impl<F: Float> RowCutter<F> {
         vectorize!(s, bounds.distances(n, log_z, u, beta, F::MARGIN))
     }
 
-    /// A logit below which no label is in the set: a logarithm a row, worth it where it spares ordering many labels.
+    /// A logit below which no label is in the set. It costs a logarithm a row, which pays where it spares
+    /// ordering many labels.
     #[inline(always)]
     fn floor<S: Simd>(&mut self, s: S, view: &RowView<'_, F>, bounds: &Bounds) -> F {
         if view.row.len() <= FEW_LABELS || !bounds.has_distances() {
@@ -253,8 +244,8 @@ impl<F: Float> RowCutter<F> {
             && self.masses.sharpness.scale < F::MAX
     }
 
-    /// Takes the labels that hold all mass but what the bound leaves: labels after those are out, as `left` is at most the
-    /// total less the mass before.
+    /// Takes the labels that hold all mass but what the bound leaves. Labels after these are out, as their
+    /// share is at most the total less the mass before them.
     #[inline(always)]
     fn take_by_mass<S: Simd>(&mut self, s: S, view: &RowView<'_, F>, bounds: &Bounds, floor: F) {
         let (z, scale) = (self.masses.z, self.masses.sharpness.scale);
@@ -264,22 +255,24 @@ impl<F: Float> RowCutter<F> {
         self.labels.take_in_vectors(s, view.row, floor, Some(&wanted));
     }
 
-    /// How many of the first labels are in at `lo` for certain: as `left` is at least the mass after a label. Their masses
-    /// are passed over.
+    /// How many of the first labels are in at `lo` for certain, as their share is at least the mass after
+    /// them. Their masses are passed over.
     #[inline(always)]
     fn certain<S: Simd>(&mut self, s: S, view: &RowView<'_, F>, bounds: &Bounds) -> usize {
         if !self.is_by_mass(view, bounds) {
-            self.masses.rewind();
+            if self.masses.skipped > 0 {
+                self.masses.restart();
+            }
             return 0;
         }
         self.masses.restart();
         let needed = bounds.at(1).0 * self.masses.z + quantisation::<F>(view.row.len());
         let after = needed / (1.0 - 2.0 * F::MARGIN);
-        let limit = self.masses.total().saturating_sub((after / F::QUANTUM).ceil() as i128);
+        let limit = self.masses.total.saturating_sub((after / F::QUANTUM).ceil() as i128);
         let (max, scale) = (view.scan.max, self.masses.sharpness.scale);
         let mut count = 0;
         while let (true, Some(ranked)) = (limit > 0, self.labels.ranked_from(s, count)) {
-            let (more, seen) = kernels::leading(s, ranked, max, scale, limit - self.masses.seen());
+            let (more, seen) = kernels::leading(s, ranked, max, scale, limit - self.masses.seen);
             count += more;
             self.masses.skip(more, seen);
             if more < ranked.len() {
@@ -289,8 +282,8 @@ impl<F: Float> RowCutter<F> {
         count
     }
 
-    /// The definition, for the label at rank `i` counted from 0, which is at the edge. What the scores of a row's labels
-    /// share is summed once.
+    /// The score of the label at rank `i` counted from 0, which is at the edge, by the definition. Sums that
+    /// the labels of a row share are taken once.
     #[inline(always)]
     fn score<S: Simd>(
         &mut self,
@@ -329,20 +322,14 @@ fn quantisation<F: Float>(n_labels: usize) -> f64 {
     4.0 * n_labels as f64 * F::QUANTUM
 }
 
-/// The labels that cannot occur.
-fn impossible<F: Float>(row: &[F]) -> impl Iterator<Item = u32> {
-    (0_u32..).zip(row).filter(|(_, z)| **z == F::NEG_INFINITY).map(|(label, _)| label)
-}
-
-/// A score at a limit in temperature, which costs nothing once its row is known. In a function of its own: see
-/// [`RowCutter::distances`].
+/// A score at a limit in temperature. Why it is a function of its own: see [`RowCutter::distances`].
 #[inline(always)]
 fn limit<S: Simd, F: Float>(s: S, view: &RowView<'_, F>, scoring: &Scoring, logit: F, rank: usize) -> f64 {
     vectorize!(s, view.limit(scoring, logit, rank, Scale::Ranked))
 }
 
-/// Whether beta is beyond the type's range and the sums, taken at its largest number instead, hold terms that
-/// are 0 at beta itself: of labels that are not at the maximum and less than `200 / F::MAX` below it.
+/// Whether the sums hold terms that are 0 at beta itself. Beta is beyond the type's range, and they are taken
+/// at its largest number instead: such terms are those of labels less than `200 / F::MAX` below the maximum.
 #[cold]
 #[inline(never)]
 fn is_blurred<F: Float>(view: &RowView<'_, F>) -> bool {
@@ -355,16 +342,22 @@ fn is_blurred<F: Float>(view: &RowView<'_, F>) -> bool {
 mod tests {
     use super::*;
     use crate::math::{Randomness, Uniforms};
+    use crate::score::testing::{SCORES, narrow};
     use crate::score::{Candidates, Reweight, SortedRow};
+    use crate::sets::testing::{cut, thresholds};
     use crate::simd::for_each_level;
     use crate::testing::{OTHERS, THRESHOLDS, logit};
     use proptest::prelude::*;
+
+    fn plain(score: Score, temperature: f64) -> Scoring {
+        Scoring::new(score, Reweight::NONE, temperature).unwrap()
+    }
 
     #[test]
     fn labels_closer_than_beta_can_tell_in_the_type() {
         let (a, b) = (f32::from_bits(14393), f32::from_bits(13621));
         for score in [Score::Thr, Score::Aps, Score::Mixed { weight: 0.5 }] {
-            let scoring = Scoring::new(score, Reweight::NONE, 7.086_415_767_815_804e-304).unwrap();
+            let scoring = plain(score, 7.086_415_767_815_804e-304);
             for pick in (0..3).step_by(OTHERS) {
                 check(&[a, b], &scoring, 0.5, pick);
                 check(&[a, a, b], &scoring, 0.5, pick);
@@ -375,47 +368,36 @@ mod tests {
 
     #[test]
     fn labels_further_apart_than_the_type_can_say() {
-        let narrow = [-2.5e38_f32, 1.0, 2e11, 1.7e38, -3e38];
-        let wide = [-1.3e308, 1.0, 2e200, 9e307, -1.7e308];
         for temperature in [1e30, 1e36, 1e37, 1e161, 1e305, 1e307].into_iter().step_by(OTHERS) {
             for score in [Score::Thr, Score::Aps, Score::Rank, Score::Mixed { weight: 0.01 }] {
-                let scoring = Scoring::new(score, Reweight::NONE, temperature).unwrap();
+                let scoring = plain(score, temperature);
                 for pick in (0..5).step_by(THRESHOLDS) {
-                    check(&narrow, &scoring, 0.25, pick);
-                    check(&wide, &scoring, 0.25, pick);
+                    check(&[-2.5e38_f32, 1.0, 2e11, 1.7e38, -3e38], &scoring, 0.25, pick);
+                    check(&[-1.3e308, 1.0, 2e200, 9e307, -1.7e308], &scoring, 0.25, pick);
                 }
             }
         }
     }
 
-    /// Where beta is small, scores of all labels are within the margin of a threshold.
+    /// Where beta is small, scores of all labels are within the margin of a threshold. Of the more labels,
+    /// sums are fine.
     #[test]
     fn labels_that_beta_hardly_tells_apart() {
-        let row: Vec<f32> = (0..90_u16).map(|i| f32::from(i * 37 % 90) / 7.0 - f32::from(i % 3)).collect();
-        let wide: Vec<f64> = row.iter().map(|&z| f64::from(z) * 1.000_000_1).collect();
-        for exponent in (8..26).step_by(6 * OTHERS) {
-            let saps = [Score::Saps { weight: 0.0 }, Score::Saps { weight: 1e-6 }];
+        let saps = [Score::Saps { weight: 0.0 }, Score::Saps { weight: 1e-6 }];
+        for (n, temperatures, step) in [(90_u16, &[256.0, 16384.0, 1_048_576.0][..], 7), (1100, &[1e5], 400)]
+        {
+            let spread =
+                |i: u16| f64::from(i * 37 % n) * 1.000_000_1 * 13.0 / f64::from(n) - f64::from(i % 3);
+            let row: Vec<f64> = (0..n).map(spread).collect();
             for score in [Score::Thr, Score::Rank, Score::Mixed { weight: 0.01 }].into_iter().chain(saps) {
-                let scoring = Scoring::new(score, Reweight::NONE, f64::from(exponent).exp2()).unwrap();
-                for pick in (0..90).step_by(7 * THRESHOLDS) {
-                    check(&row, &scoring, 0.5, pick);
-                    check(&wide, &scoring, 0.5, pick);
+                for &temperature in temperatures.iter().step_by(OTHERS) {
+                    for pick in (0..usize::from(n)).step_by(step * THRESHOLDS) {
+                        check_both(&row, &plain(score, temperature), 0.5, pick);
+                    }
                 }
             }
-        }
-    }
-
-    /// More labels than are summed in coarse quanta.
-    #[test]
-    #[cfg(not(miri))]
-    fn many_labels_that_beta_hardly_tells_apart() {
-        let row: Vec<f32> = (0..1100_u16).map(|i| f32::from(i * 37 % 1100) / 70.0).collect();
-        let wide: Vec<f64> = row.iter().map(|&z| f64::from(z) * 1.000_000_1).collect();
-        for score in [Score::Thr, Score::Rank, Score::Mixed { weight: 0.01 }, Score::Saps { weight: 1e-6 }] {
-            let scoring = Scoring::new(score, Reweight::NONE, 1e5).unwrap();
-            for pick in [0, 400, 1000] {
-                check(&row, &scoring, 0.5, pick);
-                check(&wide, &scoring, 0.5, pick);
+            if cfg!(miri) {
+                return;
             }
         }
     }
@@ -432,6 +414,11 @@ mod tests {
         labels
     }
 
+    fn check_both(row: &[f64], scoring: &Scoring, u: f64, pick: usize) {
+        check(row, scoring, u, pick);
+        check(&narrow(row), scoring, u, pick);
+    }
+
     fn check<F: Float>(row: &[F], scoring: &Scoring, u: f64, pick: usize) {
         for_each_level!(s => { check_at(s, row, scoring, u, pick); });
     }
@@ -441,38 +428,24 @@ mod tests {
         let randomness = Randomness { uniforms: Uniforms::Fixed(u), ..Randomness::default() };
         let view = RowView::of(s, row, &candidates, &randomness).unwrap();
         let score = view.label_score(s, pick % row.len(), scoring, Scale::Ranked);
-        // Thresholds that are scores, just beside them, and far away.
-        let near = [score, score.next_up(), score.next_down(), score + 1e-6, score - 1e-6, score * 1.001];
-        let far = [-1.0, 0.0, 0.5, 3.0, 700.0, 1e5, f64::INFINITY];
         let mut cutter = RowCutter::default();
         cutter.reserve(row.len()).unwrap();
-        for threshold in near.into_iter().chain(far).step_by(THRESHOLDS) {
-            let below = [threshold, score.min(threshold), threshold - 1e-3, f64::NEG_INFINITY];
-            for lo in below.into_iter().step_by(OTHERS) {
-                let bounds = Bounds::new(scoring, lo, threshold);
-                let expected = naive(s, &view, scoring, threshold);
-                let labels: Vec<u32> = expected.iter().map(|pair| pair.0).collect();
-                let expected: Vec<_> = expected.into_iter().filter(|pair| pair.1 > lo).collect();
-                cutter.begin_row();
-                for is_only in [true, false] {
-                    let certain = if is_only {
-                        cutter.begin_only(s, &view, &bounds)
-                    } else {
-                        cutter.begin_shared(s, &view, &bounds)
-                    };
-                    let (mut found, mut between) = (cutter.first_labels(certain).to_vec(), Vec::new());
-                    cutter.walk(s, &view, &bounds, certain, |rank, label, standing| {
-                        assert!(rank >= found.len() && rank < row.len());
-                        found.push(label);
-                        if let Standing::Between(score) = standing {
-                            between.push((label, score));
-                        }
-                    });
-                    assert_eq!(found, labels, "thresholds {lo}, {threshold}");
-                    assert_eq!(between, expected, "thresholds {lo}, {threshold}");
-                }
+        for (lo, hi) in thresholds(score, &[-1.0, 0.0, 0.5, 3.0, 700.0, 1e5, f64::INFINITY]) {
+            let bounds = Bounds::new(scoring, lo, hi);
+            let mut between = naive(s, &view, scoring, hi);
+            let labels = between.iter().map(|pair| pair.0).collect();
+            between.retain(|pair| pair.1 > lo);
+            let expected = (labels, between);
+            cutter.begin_row();
+            for is_only in [true, false] {
+                let found = cut(s, &mut cutter, &view, &bounds, is_only);
+                assert_eq!(found, expected, "thresholds {lo}, {hi}");
             }
         }
+    }
+
+    fn u() -> impl Strategy<Value = f64> {
+        prop_oneof![0.0_f64..1.0, Just(0.0), Just(1.0)]
     }
 
     proptest! {
@@ -480,40 +453,34 @@ mod tests {
         #[test]
         fn sets_of_many_labels_are_those_of_the_definition(
             mut row in prop::collection::vec(logit(), 65..if cfg!(miri) { 70 } else { 600 }),
-            u in prop_oneof![0.0_f64..1.0, Just(0.0), Just(1.0)],
+            u in u(),
             power in prop_oneof![Just(0.0), Just(1.0)],
             log_t in -4.0_f64..6.0,
             pick in 0_usize..600,
         ) {
             row.push(0.25);
-            let narrow: Vec<f32> = row.iter().map(|&z| z as f32).collect();
             let scoring = Scoring::new(Score::Aps, Reweight::new(power, power).unwrap(), log_t.exp2()).unwrap();
-            check(&narrow, &scoring, u, pick);
-            check(&row, &scoring, u, pick);
+            check_both(&row, &scoring, u, pick);
         }
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 1 } else { 400 }))]
+        #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 1 } else { 250 }))]
         #[test]
         fn sets_are_those_of_the_definition(
             mut row in prop::collection::vec(logit(), 0..if cfg!(miri) { 9 } else { 90 }),
-            u in prop_oneof![0.0_f64..1.0, Just(0.0), Just(1.0)],
+            u in u(),
             gamma in prop_oneof![Just(0.0), Just(1.0)],
             power in prop_oneof![Just(0.0), Just(1.0)],
             log_t in -8.0_f64..8.0,
             pick in 0_usize..100,
-            penalty in prop_oneof![Just(0.0), Just(0.1), Just(0.001)],
         ) {
             row.push(0.25);
-            let narrow: Vec<f32> = row.iter().map(|&z| z as f32).collect();
             let reweight = Reweight::new(gamma, power).unwrap();
-            let raps = Score::Raps { penalty, k_reg: 2 };
-            for score in [Score::Thr, Score::Aps, raps, Score::Saps { weight: 0.2 }, Score::Rank, Score::Mixed { weight: 0.3 }] {
+            for score in SCORES.into_iter().chain([Score::Raps { penalty: 0.001, k_reg: 2 }]) {
                 for temperature in [log_t.exp2(), 0.0, f64::INFINITY] {
                     if let Ok(scoring) = Scoring::new(score, reweight, temperature) {
-                        check(&row, &scoring, u, pick);
-                        check(&narrow, &scoring, u, pick);
+                        check_both(&row, &scoring, u, pick);
                     }
                 }
             }

@@ -7,19 +7,19 @@
 //!     clearly in: the set goes on; clearly out: it ends; neither: the row is open
 //! ```
 //!
-//! An open row goes through `row_cut.rs`, which asks the definition.
+//! Open rows go through `row_cut.rs`, which asks the definition.
 //!
-//! Margins. Terms are those of `ranked_masses.rs` or, where they are not written out in vectors, of the form that turns into
-//! such (see [`crate::math`]): within 1.5e-6 of them, relative to each term. They are summed, and taken off the sum by rank,
-//! in float64 instead of integers. Each of at most 2 * 128 additions rounds by 2^-53 of Z or less: 3e-14 in all, which the
-//! slack of the bounds covers thirty times.
+//! Margins. Terms are those of `ranked_masses.rs` or, where they are not written out in vectors, of the form
+//! that turns into such (see [`crate::math`]): within 1.5e-6 of them, relative to each term. They are summed,
+//! and taken off the sum by rank, in float64 instead of integers. Each of at most 2 * 128 additions rounds by
+//! 2^-53 of Z or less: 3e-14 in all, which the slack of the bounds covers thirty times.
 
-use super::bounds::{Bounds, Share};
+use super::bounds::Bounds;
 use super::tile_order::TileOrder;
 use crate::kernels::{self, Column, FEW_LABELS, Float, MOST_SIDE_BY_SIDE, TILE};
 use crate::math::each_lane;
-use crate::score::{Score, TileView};
-use crate::simd::{Level, Simd, level, vectorize};
+use crate::score::{Score, Sums, TileView};
+use crate::simd::{Simd, vectorize};
 
 /// A cut that is made in lanes.
 #[derive(Clone, Debug)]
@@ -29,27 +29,28 @@ pub(crate) struct TileCut {
     by_rank: [(f64, f64); MOST_SIDE_BY_SIDE],
 }
 
-/// Fewer rows go one by one: most lanes would be empty. Lanes began to pay, with APS and THR in float32 and float64,
-/// short and long sets, AVX2 and AVX-512, at 7 to 18 rows of up to 32 labels and 13 to 31 rows of 64; and where rows are
-/// walked in vectors, of more labels, at about a tile or two.
+/// Fewer rows than this go one by one: most lanes would be empty. With APS and THR, float32 and float64,
+/// short and long sets, AVX2 and AVX-512, lanes began to pay at 7 to 18 rows of up to 32 labels and at 13 to
+/// 31 rows of 64 labels. Rows of more labels are walked in vectors, and lanes began to pay at about a tile or
+/// two.
 fn worth_lanes(n_labels: usize) -> usize {
     if n_labels <= FEW_LABELS { 10 + n_labels / 8 } else { 2 * TILE }
 }
 
-/// With more labels than this a float32 set that ends by mass is found faster along each row, by `kernels::labels`,
-/// whatever the number of rows: APS took 0.7 to 1.1 times as long in lanes with 80 labels, 1.1 to 1.3 times with 100,
-/// 1.1 to 1.6 times with 128. Several cuts of a row share the order of its labels in lanes, and stay there.
+/// With more labels than this `kernels::labels` is faster along each row for float32 sets that end by mass,
+/// whatever the number of rows: APS took 0.7 to 1.1 times as long in lanes with 80 labels, 1.1 to 1.3 times
+/// with 100, 1.1 to 1.6 times with 128. Several cuts of a row share the order of its labels in lanes, and
+/// stay there.
 const MOST_BY_MASS: usize = 90;
 
-/// Beyond this, differences of thresholds and penalties would have roundings that are not covered.
-const LARGEST_THRESHOLD: f64 = 1e3;
-/// The largest weight of SAPS: beyond it, too.
-const LARGEST_WEIGHT: f64 = 1e3;
+/// Beyond this threshold, or this weight of SAPS, the slack does not cover the roundings of differences.
+const LARGEST: f64 = 1e3;
 /// A bound nearer to 0 would leave too many rows open.
 const NEAR_ZERO: f64 = 1e-9;
 
 impl TileCut {
-    /// The cut in lanes, where it can be made in them and that is quicker; `is_only` if it is the only cut of its rows.
+    /// The cut in lanes, where it is possible and quicker. `is_only` says that it is the only cut of its
+    /// rows.
     pub(crate) fn for_rows(bounds: &Bounds, n_rows: usize, n_labels: usize, is_only: bool) -> Option<Self> {
         let is_by_mass = matches!(bounds.scoring.score, Score::Aps) && n_labels > MOST_BY_MASS;
         let is_worth = n_rows >= worth_lanes(n_labels) && n_labels <= MOST_SIDE_BY_SIDE;
@@ -57,12 +58,14 @@ impl TileCut {
     }
 
     fn new(bounds: &Bounds, n_labels: usize) -> Option<Self> {
-        let is_moderate = |q: f64| q.abs() <= LARGEST_THRESHOLD || q == f64::NEG_INFINITY;
-        let is_heavy = matches!(bounds.share, Share::OfTop(weight) if weight > LARGEST_WEIGHT);
-        if bounds.scoring.is_limit() || !is_moderate(bounds.lo) || !is_moderate(bounds.hi) || is_heavy {
-            return None;
-        }
-        if bounds.at(1).1.abs() < NEAR_ZERO {
+        let is_moderate = |q: f64| q.abs() <= LARGEST || q == f64::NEG_INFINITY;
+        let is_heavy = matches!(bounds.scoring.score, Score::Saps { weight } if weight > LARGEST);
+        if bounds.scoring.is_limit()
+            || !is_moderate(bounds.lo)
+            || !is_moderate(bounds.hi)
+            || is_heavy
+            || bounds.at(1).1.abs() < NEAR_ZERO
+        {
             return None;
         }
         let mut by_rank = [(0.0, 0.0); MOST_SIDE_BY_SIDE];
@@ -72,7 +75,7 @@ impl TileCut {
         Some(Self { bounds: *bounds, by_rank })
     }
 
-    /// Where the sets of a tile's rows end. `order` must have begun with the tile.
+    /// Where the sets of a tile's rows end. `order` must have begun with the tile, and is extended.
     #[inline(always)]
     pub(crate) fn ends<S: Simd, F: Float>(
         &self,
@@ -95,10 +98,11 @@ impl TileCut {
         order: &mut TileOrder<F>,
     ) -> Ends {
         let scan = &*view.tile.scan;
-        let u = &scan.u;
+        let (sums, u) = (Sums::of(self.bounds.scoring.score), &scan.u);
         let (mut z, mut own) = ([0.0; TILE], [0.0; TILE]);
         kernels::total_terms(s, columns, &scan.max, scale, &mut z);
-        // Where beta leaves the type's range sums may hold terms that it has not (see `row_cut.rs`).
+        // Where beta leaves the type's range sums may hold terms that are 0 at beta itself (see
+        // `row_cut.rs`).
         let mut state = each_lane!([ALIVE; TILE], |i| if scale[i] < F::MAX { ALIVE } else { OPEN });
         let mut size = [0_u32; TILE];
         let mut after = z;
@@ -108,33 +112,18 @@ impl TileCut {
             }
             let logits = &order.logits[i];
             kernels::total_terms(s, std::slice::from_ref(logits), &scan.max, scale, &mut own);
-            // A mass, and what is added to it without a margin of its own.
-            let (mut mass, mut offset) = (own, [0.0; TILE]);
-            match self.bounds.share {
-                Share::Own if i > 0 => {}
-                Share::Own => mass = each_lane!([0.0; TILE], |lane| own[lane] - z[lane]),
-                Share::OfTop(weight) if i > 0 => {
-                    mass = after;
-                    offset = each_lane!([0.0; TILE], |lane| -weight * u[lane] * z[lane]);
-                }
-                Share::Left | Share::OfTop(_) => {
-                    after = each_lane!([0.0; TILE], |lane| after[lane] - own[lane]);
-                    mass = each_lane!([0.0; TILE], |lane| (1.0 - u[lane]).mul_add(own[lane], after[lane]));
-                }
+            if i == 0 || sums == Sums::Split {
+                after = each_lane!([0.0; TILE], |lane| after[lane] - own[lane]);
             }
+            let (mass, offset) = self.bounds.shares(i, &own, &after, &z, u);
             let mut alive = 0;
             for lane in 0..TILE {
                 let margin = F::MARGIN * mass[lane].abs();
                 let share = mass[lane] + offset[lane];
                 let is_in = share - margin > in_at * z[lane];
                 let is_out = share + margin < out_at * z[lane];
-                let verdict = if is_in {
-                    ALIVE
-                } else if is_out {
-                    DONE
-                } else {
-                    OPEN
-                };
+                let verdict = if is_out { DONE } else { OPEN };
+                let verdict = if is_in { ALIVE } else { verdict };
                 let verdict = if logits.0[lane] > F::NEG_INFINITY { verdict } else { DONE };
                 state[lane] = if state[lane] == ALIVE { verdict } else { state[lane] };
                 size[lane] += state[lane] & ALIVE;
@@ -198,28 +187,19 @@ mod tests {
     use super::*;
     use crate::math::{Randomness, Uniforms};
     use crate::rows::{Matrix, Tile, TileBuffers};
+    use crate::score::testing::{SCORES, narrow};
     use crate::score::{Candidates, Reweight, Scale, Scoring};
-    use crate::sets::{RowCutter, Standing};
+    use crate::sets::RowCutter;
+    use crate::sets::testing::{cut, thresholds};
     use crate::simd::for_each_level;
-    use crate::testing::{OTHERS, THRESHOLDS, logit};
+    use crate::testing::logit;
     use proptest::prelude::*;
-
-    const SCORES: [Score; 9] = [
-        Score::Thr,
-        Score::Aps,
-        Score::Raps { penalty: 0.1, k_reg: 2 },
-        Score::Raps { penalty: 0.0, k_reg: 0 },
-        Score::Saps { weight: 0.2 },
-        Score::Saps { weight: 900.0 },
-        Score::Rank,
-        Score::Mixed { weight: 0.3 },
-        Score::Mixed { weight: 100.0 },
-    ];
 
     const MOST_LABELS: usize = if cfg!(miri) { 5 } else { 40 };
     const MOST_ROWS: usize = if cfg!(miri) { 2 } else { TILE };
 
-    /// Compares rows that are decided in lanes with [`RowCutter::walk`]; how many are, of how many at one threshold.
+    /// Compares rows that are decided in lanes with [`RowCutter::walk`]; how many are, of how many at one
+    /// threshold.
     fn check<F: Float>(data: &[Vec<F>], scoring: &Scoring, u: &[f64], pick: usize) -> (usize, usize) {
         let mut counts = Vec::new();
         for_each_level!(s => { counts.push(check_at(s, data, scoring, u, pick)); });
@@ -246,37 +226,30 @@ mod tests {
             let columns = tile.columns().unwrap();
             let of = view.row(pick % data.len(), &candidates);
             let score = of.label_score(s, pick / 7 % k, scoring, Scale::Ranked);
-            // Thresholds that are scores, just beside them, and far away.
-            let near = [score, score.next_up(), score.next_down(), score + 1e-6, score - 1e-6, score * 1.001];
             let far = [f64::NEG_INFINITY, -1.0, -0.3, 0.0, 1e-6, 0.5, 1.5, 2.4, 3.0, 10.0, 18.0, 700.0];
             // One order for all thresholds, as all candidates of a row share one.
             let (mut order, mut cutter) = (TileOrder::default(), RowCutter::default());
             order.begin(k);
             cutter.reserve(k).unwrap();
-            for hi in near.into_iter().chain(far).step_by(THRESHOLDS) {
-                for lo in [hi, score.min(hi), hi - 1e-3, f64::NEG_INFINITY].into_iter().step_by(OTHERS) {
-                    let bounds = Bounds::new(scoring, lo, hi);
-                    let Some(in_lanes) = TileCut::new(&bounds, k) else { continue };
-                    let ends = in_lanes.ends(s, &view, columns, &mut order);
-                    for i in 0..data.len() {
-                        judged += usize::from(lo == hi);
-                        let Some(size) = ends.size(i) else { continue };
-                        decided += usize::from(lo == hi);
-                        let row = view.row(i, &candidates);
-                        cutter.begin_row();
-                        let certain = cutter.begin_shared(s, &row, &bounds);
-                        let mut expected: Vec<i32> = vec![7];
-                        expected.extend(cutter.first_labels(certain).iter().map(|&label| label as i32));
-                        cutter.walk(s, &row, &bounds, certain, |_, label, standing| {
-                            assert!(matches!(standing, Standing::Within), "{lo} {hi} {label} {standing:?}");
-                            expected.push(label as i32);
-                        });
-                        let mut found = vec![7];
-                        order.add_labels(i, size, &mut found);
-                        assert_eq!(found, expected, "thresholds {lo}, {hi}, row {:?}", row.row);
-                        if let Some(first) = cutter.top_label(s) {
-                            assert_eq!(order.labels[0][i], first);
-                        }
+            for (lo, hi) in thresholds(score, &far) {
+                let bounds = Bounds::new(scoring, lo, hi);
+                let Some(in_lanes) = TileCut::new(&bounds, k) else { continue };
+                let ends = in_lanes.ends(s, &view, columns, &mut order);
+                for i in 0..data.len() {
+                    judged += usize::from(lo == hi);
+                    let Some(size) = ends.size(i) else { continue };
+                    decided += usize::from(lo == hi);
+                    let row = view.row(i, &candidates);
+                    cutter.begin_row();
+                    let (labels, between) = cut(s, &mut cutter, &row, &bounds, false);
+                    let mut found = vec![7];
+                    order.add_labels(i, size, &mut found);
+                    let expected: Vec<i32> =
+                        [7].into_iter().chain(labels).map(|label| label as i32).collect();
+                    assert_eq!(found, expected, "thresholds {lo}, {hi}, row {:?}", row.row);
+                    assert_eq!(between, [], "thresholds {lo}, {hi}, row {:?}", row.row);
+                    if let Some(first) = cutter.top_label(s) {
+                        assert_eq!(order.labels[0][i], first);
                     }
                 }
             }
@@ -302,8 +275,7 @@ mod tests {
             for row in &mut data {
                 row.push(0.25);
             }
-            let narrow: Vec<Vec<f32>> =
-                data.iter().map(|row| row.iter().map(|&z| z as f32).collect()).collect();
+            let narrow: Vec<Vec<f32>> = data.iter().map(|row| narrow(row)).collect();
             let reweight = Reweight::new(gamma, power).unwrap();
             for score in SCORES {
                 let scoring = Scoring::new(score, reweight, log_t.exp2()).unwrap();

@@ -1,7 +1,7 @@
-//! What are the labels of a tile's rows by rank, one lane a row, as far as someone asks?
+//! What are the first labels by rank of each row of a tile, one lane a row?
 //!
-//! The two largest logits of a row are known from its scan, so the first two ranks take a comparison a label to find.
-//! Each rank after them is a pass for the largest logit that is left.
+//! The two largest logits of a row are known from its scan, so the first two ranks take a comparison a label
+//! to find. Each rank after them is a pass for the largest logit that is left.
 
 use super::result::{SHORT, SetBlock};
 use crate::error::Error;
@@ -13,7 +13,8 @@ use crate::simd::Simd;
 /// Labels by rank, and their logits.
 #[derive(Debug, Default)]
 pub(crate) struct TileOrder<F: Float> {
-    /// The columns, with `-inf` in place of all labels found but the last. Only there from the third rank on.
+    /// The columns, with `-inf` in place of all labels found but the last. Empty until the third rank is
+    /// wanted.
     rest: Vec<Column<F>>,
     pub(crate) logits: Vec<Column<F>>,
     pub(crate) labels: Vec<[u32; TILE]>,
@@ -35,7 +36,7 @@ impl<F: Float> TileOrder<F> {
         self.found = 0;
     }
 
-    /// Adds the sets of `count` rows, whose sizes are given, to those of the rows before them.
+    /// Adds the sets of `count` rows, of these sizes, to `sets`.
     #[inline(always)]
     pub(crate) fn add_sets(
         &self,
@@ -66,7 +67,8 @@ impl<F: Float> TileOrder<F> {
         labels.extend(self.labels[..size].iter().map(|of_rank| of_rank[row] as i32));
     }
 
-    /// Finds the next rank of all rows, which were scanned: `-inf` where no possible label is left.
+    /// Finds the next rank of all rows, which were scanned. Its logit is `-inf` where no possible label is
+    /// left.
     #[inline(always)]
     pub(crate) fn extend<S: Simd>(&mut self, s: S, columns: &[Column<F>], scan: &TileScan<F>) {
         if self.found == 0 {
@@ -95,12 +97,12 @@ impl<F: Float> TileOrder<F> {
         self.found += 1;
     }
 
-    /// Finds the first two ranks, as far as there are so many labels.
+    /// Finds the first two ranks, or the only one.
     #[inline(always)]
     fn find_first<S: Simd>(&mut self, s: S, columns: &[Column<F>], scan: &TileScan<F>) {
         let [top, first, next] = kernels::first_labels(s, columns, scan);
         self.labels[0] = top;
-        // The second largest may be as large as the first, and the top label any of them.
+        // Where the two largest logits are equal, either may be the top label.
         self.labels[1] = each_lane!([0; TILE], |i| if first[i] == top[i] { next[i] } else { first[i] });
         self.logits[0] = Column(scan.max);
         self.found = 1;

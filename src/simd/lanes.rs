@@ -64,21 +64,57 @@ pub trait Lanes<S: Simd>:
     fn any(mask: Self::Mask) -> bool;
     /// The integers where the mask is set, 0 elsewhere.
     fn keep(mask: Self::Mask, integers: u32x16<S>) -> u32x16<S>;
-    /// The numbers where the mask is set, side by side; anything after them.
-    #[must_use]
-    fn compress(self, mask: Self::Mask) -> Self;
+    /// Writes the numbers where the mask is set side by side, and anything after them.
+    fn compress(self, mask: Self::Mask, to: &mut [Self::Number; WIDTH]);
     /// [`Self::compress`] of labels.
-    fn compress_labels(mask: Self::Mask, labels: u32x16<S>) -> u32x16<S>;
+    fn compress_labels(mask: Self::Mask, labels: u32x16<S>, to: &mut [u32; WIDTH]);
     /// The largest number.
     fn largest(self) -> Self::Number;
     /// The sum of all, in some order.
     fn total(self) -> Self::Number;
-    /// [`Scalar::pattern`].
-    fn pattern(self) -> u32x16<S>;
+    /// 1, which the compiler does not know: a multiply-add with it stays one. Processors have more room for those than for
+    /// additions, which comparisons and conversions compete with.
+    #[inline(always)]
+    fn hidden_one(s: S) -> Self {
+        Self::splat(s, std::hint::black_box(Self::Number::from_f32(1.0)))
+    }
+    /// [`Scalar::pattern`]; `one` is [`Self::hidden_one`].
+    fn pattern(self, one: Self) -> u32x16<S>;
     /// [`Scalar::exp2`] in `unit`s, powers of two: `unit 2^(depth minus_scale)`.
     fn exp2(depth: Self, minus_scale: Self, unit: Self::Number) -> Self;
+    /// [`Self::exp2`] of a term that is rounded next; `one` is [`Self::hidden_one`].
+    fn exp2_to_round(depth: Self, minus_scale: Self, unit: Self::Number, one: Self) -> Self;
     /// Four columns of sixteen rows, from label `first` on; each row must have so many.
     fn four_columns(s: S, rows: &[&[Self::Number]; WIDTH], first: usize) -> [Self; 4];
+}
+
+/// Writes parts of so many numbers to `to`, each compressed, from where the last one ended.
+macro_rules! compress_parts {
+    ($length:literal, $to:expr, $($part:expr, $mask:expr);+) => {
+        let mut taken = 0;
+        $(
+            SimdBase::compress($part, $mask).store_slice(&mut $to[taken..][..$length]);
+            taken += $mask.to_bitmask().count_ones() as usize;
+        )+
+        debug_assert!(taken <= WIDTH, "of sixteen");
+    };
+}
+
+/// Compresses sixteen numbers of 32 bits, register by register: of several at once the crate takes the bytes one by one.
+macro_rules! compress_32 {
+    ($values:expr, $mask:expr, $to:expr) => {
+        let (values, mask, s) = ($values, $mask, $values.token());
+        let ((low, high), (low_mask, high_mask)) = (values.split(), s.split_mask32x16(mask));
+        if S::f32s::LEN == WIDTH {
+            SimdBase::compress(values, mask).store_array($to);
+        } else if S::f32s::LEN == WIDTH / 2 {
+            compress_parts!(8, $to, low, low_mask; high, high_mask);
+        } else {
+            let ((a, b), (c, d)) = (low.split(), high.split());
+            let ((of_a, of_b), (of_c, of_d)) = (s.split_mask32x8(low_mask), s.split_mask32x8(high_mask));
+            compress_parts!(4, $to, a, of_a; b, of_b; c, of_c; d, of_d);
+        }
+    };
 }
 
 impl<S: Simd> Lanes<S> for f32x16<S> {
@@ -177,13 +213,13 @@ impl<S: Simd> Lanes<S> for f32x16<S> {
     }
 
     #[inline(always)]
-    fn compress(self, mask: Self::Mask) -> Self {
-        Self::from_bits(self.token().compress_u32(self.to_bits(), mask))
+    fn compress(self, mask: Self::Mask, to: &mut [f32; WIDTH]) {
+        compress_32!(self, mask, to);
     }
 
     #[inline(always)]
-    fn compress_labels(mask: Self::Mask, labels: u32x16<S>) -> u32x16<S> {
-        labels.token().compress_u32(labels, mask)
+    fn compress_labels(mask: Self::Mask, labels: u32x16<S>, to: &mut [u32; WIDTH]) {
+        compress_32!(labels, mask, to);
     }
 
     #[inline(always)]
@@ -197,21 +233,26 @@ impl<S: Simd> Lanes<S> for f32x16<S> {
     }
 
     #[inline(always)]
-    fn pattern(self) -> u32x16<S> {
+    fn pattern(self, one: Self) -> u32x16<S> {
         // `-0.0` as `0.0`.
-        (self + 0.0).to_bits()
+        if S::IS_FUSED { self.mul_add_precise(one, 0.0).to_bits() } else { (self + 0.0).to_bits() }
     }
 
     #[inline(always)]
     fn exp2(depth: Self, minus_scale: Self, unit: f32) -> Self {
-        let s = depth.token();
-        let shifted = depth.fma(minus_scale, SimdBase::splat(s, ROUND_F32));
+        let shifted = depth.fma(minus_scale, SimdBase::splat(depth.token(), ROUND_F32));
         let g = depth.fma(minus_scale, OFFSET_F32 - shifted);
-        let sixteenths = shifted.to_bits();
-        // What the table lacks, it lacks in all entries: the unit goes in with the exponent, for nothing.
-        let more = unit.to_bits() - 1.0_f32.to_bits();
-        let power = s.look_up_u32(&TABLE_F32.0, sixteenths) + ((sixteenths << TO_EXPONENT_F32) + more);
-        Self::from_bits(power) * g.fma(g, SimdBase::splat(s, PARABOLA_F32))
+        power_f32(shifted, unit) * g.fma(g, SimdBase::splat(g.token(), PARABOLA_F32))
+    }
+
+    #[inline(always)]
+    fn exp2_to_round(depth: Self, minus_scale: Self, unit: f32, one: Self) -> Self {
+        if !S::IS_FUSED {
+            return Self::exp2(depth, minus_scale, unit);
+        }
+        let shifted = depth.fma(minus_scale, SimdBase::splat(depth.token(), ROUND_F32));
+        let g = depth.fma(minus_scale, (-shifted).fma(one, SimdBase::splat(one.token(), OFFSET_F32)));
+        power_f32(shifted, unit) * g.fma(g, SimdBase::splat(g.token(), PARABOLA_F32))
     }
 
     #[inline(always)]
@@ -222,6 +263,23 @@ impl<S: Simd> Lanes<S> for f32x16<S> {
         }
         s.four_columns(&fours)
     }
+}
+
+/// Two to the sixteenths that a sum with [`ROUND_F32`] has in its low bits, in `unit`s.
+#[inline(always)]
+fn power_f32<S: Simd>(shifted: f32x16<S>, unit: f32) -> f32x16<S> {
+    let (s, sixteenths) = (shifted.token(), shifted.to_bits());
+    let power = s.look_up_u32(&in_units(TABLE_F32.0, unit), sixteenths);
+    f32x16::from_bits(power + (sixteenths << TO_EXPONENT_F32))
+}
+
+/// The table times a power of two.
+#[inline(always)]
+fn in_units(mut table: [u32; WIDTH], unit: f32) -> [u32; WIDTH] {
+    for entry in &mut table {
+        *entry += unit.to_bits() - 1.0_f32.to_bits();
+    }
+    table
 }
 
 /// Sixteen float64: the first eight and the others.
@@ -349,18 +407,28 @@ impl<S: Simd> Lanes<S> for F64x16<S> {
     }
 
     #[inline(always)]
-    fn compress(self, mask: Self::Mask) -> Self {
-        let s = self.0.token();
-        let [low, high] = [s.compress_f64(self.0, mask[0]), s.compress_f64(self.1, mask[1])];
-        let (mut values, count) = ([0.0; 24], mask[0].to_bitmask().count_ones() as usize);
-        low.store_slice(&mut values[..8]);
-        high.store_slice(&mut values[count..count + 8]);
-        Self(f64x8::from_slice(s, &values[..8]), f64x8::from_slice(s, &values[8..16]))
+    fn compress(self, mask: Self::Mask, to: &mut [f64; WIDTH]) {
+        let ((a, b), (c, d), s) = (self.0.split(), self.1.split(), self.0.token());
+        if S::f64s::LEN > 2 {
+            compress_parts!(8, to, self.0, mask[0]; self.1, mask[1]);
+        } else {
+            let ((of_a, of_b), (of_c, of_d)) = (s.split_mask64x8(mask[0]), s.split_mask64x8(mask[1]));
+            macro_rules! halved {
+                ($of:expr) => {
+                    s.split_mask64x4($of)
+                };
+            }
+            let ((a, b), (c, d), (e, f), (g, h)) = (a.split(), b.split(), c.split(), d.split());
+            let ((ma, mb), (mc, md)) = (halved!(of_a), halved!(of_b));
+            let ((me, mf), (mg, mh)) = (halved!(of_c), halved!(of_d));
+            compress_parts!(2, to, a, ma; b, mb; c, mc; d, md; e, me; f, mf; g, mg; h, mh);
+        }
     }
 
     #[inline(always)]
-    fn compress_labels(mask: Self::Mask, labels: u32x16<S>) -> u32x16<S> {
-        labels.token().compress_u32(labels, mask[0].narrow(mask[1]))
+    fn compress_labels(mask: Self::Mask, labels: u32x16<S>, to: &mut [u32; WIDTH]) {
+        let mask = mask[0].narrow(mask[1]);
+        compress_32!(labels, mask, to);
     }
 
     #[inline(always)]
@@ -374,7 +442,7 @@ impl<S: Simd> Lanes<S> for F64x16<S> {
     }
 
     #[inline(always)]
-    fn pattern(self) -> u32x16<S> {
+    fn pattern(self, _one: Self) -> u32x16<S> {
         // What float32 has no room for: most numbers have some, and then nothing else is to be looked at.
         if (is_wide(self.0) & is_wide(self.1)).all_true() {
             return folded(self.0).narrow(folded(self.1));
@@ -391,6 +459,11 @@ impl<S: Simd> Lanes<S> for F64x16<S> {
     #[inline(always)]
     fn exp2(depth: Self, minus_scale: Self, unit: f64) -> Self {
         Self(exp2_f64(depth.0, minus_scale.0, unit), exp2_f64(depth.1, minus_scale.1, unit))
+    }
+
+    #[inline(always)]
+    fn exp2_to_round(depth: Self, minus_scale: Self, unit: f64, _one: Self) -> Self {
+        Self::exp2(depth, minus_scale, unit)
     }
 
     #[inline(always)]

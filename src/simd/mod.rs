@@ -15,9 +15,11 @@ mod lanes;
 mod level;
 mod prefetch;
 mod subnormals;
+#[cfg(test)]
+mod tests;
 
-pub use extension::Simd;
-pub use lanes::{F64x16, Lanes};
+pub(crate) use extension::Simd;
+pub(crate) use lanes::{F64x16, Lanes};
 pub(crate) use level::{Chosen, chosen};
 pub use level::{Level, level};
 pub(crate) use prefetch::LINE;
@@ -25,7 +27,7 @@ pub(crate) use prefetch::{Ahead, ColumnLines, ColumnsAhead, Lines, NoLines, RowL
 pub(crate) use subnormals::with_subnormals;
 
 #[cfg(test)]
-pub(crate) use level::{Baseline, baseline, tokens};
+pub(crate) use level::{baseline, tokens};
 
 /// Evaluates `$body` in a function of its own that is compiled for the instruction set `$s`: see [`Simd::apart`].
 macro_rules! vectorize {

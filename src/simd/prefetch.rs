@@ -109,7 +109,7 @@ impl ColumnsAhead {
 }
 
 /// Lines that a kernel asks for on its way through a row.
-pub trait Lines: Copy {
+pub(crate) trait Lines: Copy {
     /// Asks for what belongs to line i of the row.
     fn fetch(self, i: usize);
 
@@ -138,7 +138,7 @@ impl Lines for NoLines {
 /// The lines of the row that is read next, and of one that is read later. From memory to the nearest cache there are too
 /// few places for lines that are awaited, so the later one goes to a cache that is less near.
 #[derive(Clone, Copy, Debug)]
-pub struct RowLines {
+pub(crate) struct RowLines {
     pub(crate) next: *const u8,
     pub(crate) later: *const u8,
 }
@@ -183,7 +183,7 @@ impl RowLines {
 
 /// Some of the lines of [`ColumnsAhead`].
 #[derive(Clone, Copy, Debug)]
-pub struct ColumnLines {
+pub(crate) struct ColumnLines {
     columns: ColumnsAhead,
     next: usize,
     end: usize,

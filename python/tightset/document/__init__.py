@@ -3,7 +3,7 @@
 ``schema/predictor-v1.json`` defines it. A float is written as its 64 bits in hexadecimal beside a readable
 value, since JSON has no infinity and readers differ in how they read decimals; lists of scores are the
 bits of one after another. Reading checks every field against every other and runs no code from the
-document. ``src/document`` is the same in Rust.
+document. ``src/predictor/document`` is the same in Rust.
 """
 
 from __future__ import annotations

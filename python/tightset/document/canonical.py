@@ -1,4 +1,4 @@
-"""The text of a document: strict JSON in, one hash out, the same in Rust (``src/json``).
+"""The text of a document: strict JSON in, one hash out, the same in Rust (``src/predictor/json``).
 
 The hash covers the canonical form: the document without its own ``sha256`` and without the readable
 ``value`` beside each number's bits, keys sorted, no spaces, only the escapes that JSON requires, UTF-8. No
