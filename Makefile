@@ -10,7 +10,7 @@ SOURCES := Cargo.toml Cargo.lock pyproject.toml $(shell find src -name '*.rs')
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .PHONY: help run example readme test test-rust test-python test-slow test-browser test-load test-debug test-fuzz
-.PHONY: docs test-miri test-peers test-engines lint format clean plot-sizes example-service audit coverage
+.PHONY: docs test-arm test-miri test-peers test-engines lint format clean plot-sizes example-service audit coverage
 .PHONY: wheel sdist release-check
 .PHONY: bench bench-calls bench-peers bench-compare bench-ab bench-plot bench-readme bench-kernels
 .DEFAULT_GOAL := help
@@ -54,6 +54,21 @@ test-load: $(VENV)/ready ## ask the service for ten minutes (LOAD_SECONDS), then
 	@rm -f $(VENV)/built # the next test builds its own again
 	$(BIN)/python benches/load.py --seconds $(LOAD_SECONDS) --write benches/load.md
 	$(BIN)/python -m pytest tests/test_service_schema.py -m slow
+
+# The first Rust that has the library of the target: one of its own folder, or the system's.
+ARM := aarch64-unknown-linux-gnu
+ARM_RUST = $(firstword $(foreach folder,$(patsubst %/,%,$(dir $(shell command -v cargo))) /usr/bin,$(shell \
+  ls $$($(folder)/rustc --print target-libdir --target $(ARM) 2>/dev/null)/libstd-*.rlib >/dev/null 2>&1 && echo $(folder))))
+ARM_GCC = $(shell command -v aarch64-linux-gnu-gcc)
+ARM_QEMU = $(firstword $(shell command -v qemu-aarch64 qemu-aarch64-static))
+
+test-arm: ## test the core for aarch64 under emulation: units, predictors to the bit, pinned bits; CONTRIBUTING says what it needs
+	@if [ -z "$(ARM_RUST)" ]; then echo "skipped: no Rust here has the library of $(ARM)"; \
+	elif [ -z "$(ARM_GCC)" ]; then echo "skipped: aarch64-linux-gnu-gcc is not installed"; \
+	elif [ -z "$(ARM_QEMU)" ]; then echo "skipped: qemu-aarch64 is not installed"; \
+	else PATH="$(ARM_RUST):$$PATH" CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER="$(ARM_GCC)" \
+	  CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER="$(ARM_QEMU)" PROPTEST_CASES=16 \
+	  cargo test --quiet --target $(ARM) --no-default-features --lib --test predictor --test same_bits; fi
 
 test-debug: ## test the core without optimisation: every overflow and assertion is checked as written
 	cargo test --quiet --profile unoptimised

@@ -88,21 +88,6 @@ pub trait Lanes<S: Simd>:
     fn four_columns(s: S, rows: &[&[Self::Number]; WIDTH], first: usize) -> [Self; 4];
 }
 
-/// Compresses sixteen numbers of 32 bits, in halves where they have registers of their own.
-macro_rules! compress_32 {
-    ($values:expr, $mask:expr, $to:expr) => {
-        if S::f32s::LEN == WIDTH {
-            SimdBase::compress($values, $mask).store_array($to);
-        } else {
-            let (low, high) = $values.split();
-            let (low_mask, high_mask) = $values.token().split_mask32x16($mask);
-            let count = low_mask.to_bitmask().count_ones() as usize;
-            SimdBase::compress(low, low_mask).store_slice(&mut $to[..8]);
-            SimdBase::compress(high, high_mask).store_slice(&mut $to[count..count + 8]);
-        }
-    };
-}
-
 impl<S: Simd> Lanes<S> for f32x16<S> {
     type Number = f32;
     type Mask = mask32x16<S>;
@@ -200,12 +185,12 @@ impl<S: Simd> Lanes<S> for f32x16<S> {
 
     #[inline(always)]
     fn compress(self, mask: Self::Mask, to: &mut [f32; WIDTH]) {
-        compress_32!(self, mask, to);
+        self.token().compress_f32(self, mask, to);
     }
 
     #[inline(always)]
     fn compress_labels(mask: Self::Mask, labels: u32x16<S>, to: &mut [u32; WIDTH]) {
-        compress_32!(labels, mask, to);
+        labels.token().compress_u32(labels, mask, to);
     }
 
     #[inline(always)]
@@ -394,15 +379,14 @@ impl<S: Simd> Lanes<S> for F64x16<S> {
 
     #[inline(always)]
     fn compress(self, mask: Self::Mask, to: &mut [f64; WIDTH]) {
-        let count = mask[0].to_bitmask().count_ones() as usize;
-        self.0.compress(mask[0]).store_slice(&mut to[..8]);
-        self.1.compress(mask[1]).store_slice(&mut to[count..count + 8]);
+        let (s, count) = (self.0.token(), mask[0].to_bitmask().count_ones() as usize);
+        s.compress_f64(self.0, mask[0]).store_slice(&mut to[..8]);
+        s.compress_f64(self.1, mask[1]).store_slice(&mut to[count..count + 8]);
     }
 
     #[inline(always)]
     fn compress_labels(mask: Self::Mask, labels: u32x16<S>, to: &mut [u32; WIDTH]) {
-        let mask = mask[0].narrow(mask[1]);
-        compress_32!(labels, mask, to);
+        labels.token().compress_u32(labels, mask[0].narrow(mask[1]), to);
     }
 
     #[inline(always)]

@@ -9,6 +9,7 @@
 //! in a fixed order. So instruction sets differ in speed alone.
 
 mod extension;
+#[cfg(target_arch = "x86_64")]
 mod fused;
 mod lanes;
 mod level;
