@@ -71,7 +71,7 @@ test-miri: ## run the tests of the core that have no threads under Miri; needs a
 	MIRIFLAGS=-Zmiri-disable-isolation PROPTEST_CASES=2 cargo +nightly miri test --no-default-features --lib -- $(MIRI)
 
 # bad_texts and long rows take megabytes: too long there. Miri detects no vectors: the portable forms run.
-MIRI := conformal:: kernels::sums:: math::uniform::tests::streams predictor:: rows:: score:: sets:: \
+MIRI := conformal:: kernels::tests simd::tests math::uniform::tests::streams predictor:: rows:: score:: sets:: \
   --skip bad_texts --skip long_r
 
 audit: $(VENV)/ready ## known vulnerabilities and licences of all dependencies; needs cargo install cargo-deny
