@@ -87,7 +87,7 @@ test-miri: ## run the tests of the core that have no threads under Miri; needs a
 
 # bad_texts and long rows take megabytes: too long there. Miri has few instructions of vectors: kernels run at the level
 # without any (see src/simd/level.rs).
-MIRI := conformal:: kernels::sums:: math::uniform::tests::streams predictor:: rows:: score:: sets:: \
+MIRI := conformal:: kernels::tests simd::tests math::uniform::tests::streams predictor:: rows:: score:: sets:: \
   --skip bad_texts --skip long_r
 
 audit: $(VENV)/ready ## known vulnerabilities and licences of all dependencies; needs cargo install cargo-deny

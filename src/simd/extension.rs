@@ -138,7 +138,7 @@ pub trait Simd: fearless_simd::Simd {
 }
 
 /// Compiles the calls of [`Simd::apart`] for the instructions that `fearless_simd` takes at a level: with any fewer its
-/// operations would not be inlined (`tests/inlined.py` looks for that).
+/// operations would not be inlined (`tests/inlined.py` looks for those that are not).
 #[cfg(target_arch = "x86_64")]
 macro_rules! apart {
     ($token:ident, $features:literal) => {
