@@ -3,24 +3,9 @@
 //!
 //! Each has a portable form, and a better one where an instruction set has an instruction for it.
 
-use fearless_simd::{f32x4, f32x16, f64x8, i32x16, mask32x16, mask64x8, prelude::*, u32x16, u64x8};
+use fearless_simd::{f32x4, f32x16, f64x8, i32x16, prelude::*, u32x16, u64x8};
 
 use crate::math::WIDTH;
-
-/// Compresses sixteen numbers of 32 bits, in halves where each has registers of its own.
-macro_rules! compress {
-    ($s:ident, $values:ident, $mask:ident, $to:ident) => {
-        if Self::f32s::LEN == WIDTH {
-            $values.compress($mask).store_array($to);
-        } else {
-            let (low, high) = $values.split();
-            let (low_mask, high_mask) = $s.split_mask32x16($mask);
-            let count = low_mask.to_bitmask().count_ones() as usize;
-            low.compress(low_mask).store_slice(&mut $to[..8]);
-            high.compress(high_mask).store_slice(&mut $to[count..count + 8]);
-        }
-    };
-}
 
 /// The proof that the machine has an instruction set, which kernels are generic over.
 pub trait Simd: fearless_simd::Simd {
@@ -104,24 +89,6 @@ pub trait Simd: fearless_simd::Simd {
         f64x8::from_bits(depth.to_bits().min(bottom.to_bits()))
     }
 
-    /// Writes the integers where the mask is set side by side, and anything after them.
-    #[inline(always)]
-    fn compress_u32(self, values: u32x16<Self>, mask: mask32x16<Self>, to: &mut [u32; WIDTH]) {
-        compress!(self, values, mask, to);
-    }
-
-    /// Writes the numbers where the mask is set side by side, and anything after them.
-    #[inline(always)]
-    fn compress_f32(self, values: f32x16<Self>, mask: mask32x16<Self>, to: &mut [f32; WIDTH]) {
-        compress!(self, values, mask, to);
-    }
-
-    /// The numbers where the mask is set, side by side; anything after them.
-    #[inline(always)]
-    fn compress_f64(self, values: f64x8<Self>, mask: mask64x8<Self>) -> f64x8<Self> {
-        values.compress(mask)
-    }
-
     /// Four columns of sixteen rows, of which four numbers each are given.
     #[inline(always)]
     fn four_columns(self, rows: &[f32x4<Self>; WIDTH]) -> [f32x16<Self>; 4] {
@@ -138,7 +105,7 @@ pub trait Simd: fearless_simd::Simd {
 }
 
 /// Compiles the calls of [`Simd::apart`] for the instructions that `fearless_simd` takes at a level: with any fewer its
-/// operations would not be inlined (`tests/inlined.py` looks for those that are not).
+/// operations would not be inlined (`tests/inlined.py` looks for that).
 #[cfg(target_arch = "x86_64")]
 macro_rules! apart {
     ($token:ident, $features:literal) => {
@@ -474,29 +441,9 @@ mod x86_64 {
 mod aarch64 {
     use std::arch::aarch64::*;
 
-    use fearless_simd::{Neon, f64x2, u8x16, u32x4};
+    use fearless_simd::{Neon, f64x2, u32x4};
 
     use super::*;
-
-    /// The bytes of four integers by their mask: those where it is set, side by side.
-    const COMPRESSED: [[u8; 16]; 16] = {
-        let (mut bytes, mut mask) = ([[0; 16]; 16], 0);
-        while mask < 16 {
-            let (mut from, mut to) = (0, 0);
-            while from < 16 {
-                if mask >> (from / 4) & 1 == 1 {
-                    bytes[mask][to] = from as u8;
-                    to += 1;
-                }
-                from += 1;
-            }
-            mask += 1;
-        }
-        bytes
-    };
-
-    /// How many of four bits are set: each count in four bits.
-    const COUNTS: u64 = 0x4332_3221_3221_2110;
 
     /// One vector of four after the other.
     macro_rules! by_fours {
@@ -565,45 +512,6 @@ mod aarch64 {
                 }
             );
             by_fours!(x, |two| kernel(self, two))
-        }
-
-        #[inline(always)]
-        fn compress_u32(self, values: u32x16<Self>, mask: mask32x16<Self>, to: &mut [u32; WIDTH]) {
-            // Four at a time, each to where the last ones ended: the crate's form takes ten times as many instructions.
-            fearless_simd::kernel!(
-                #[inline(always)]
-                fn kernel(token: Neon, values: u32x4<Neon>, bytes: u8x16<Neon>) -> u32x4<Neon> {
-                    let values = vreinterpretq_u8_u32(values.into());
-                    vreinterpretq_u32_u8(vqtbl1q_u8(values, bytes.into())).simd_into(token)
-                }
-            );
-            let (bits, (low, high)) = (mask.to_bitmask() as usize, values.split());
-            let ((a, b), (c, d), mut taken) = (low.split(), high.split(), 0);
-            for (i, four) in [a, b, c, d].into_iter().enumerate() {
-                let own = bits >> (4 * i) & 15;
-                let bytes = u8x16::load_array_ref(self, &COMPRESSED[own]);
-                kernel(self, four, bytes).store_slice(&mut to[taken..taken + 4]);
-                taken += (COUNTS >> (4 * own) & 7) as usize;
-            }
-        }
-
-        #[inline(always)]
-        fn compress_f32(self, values: f32x16<Self>, mask: mask32x16<Self>, to: &mut [f32; WIDTH]) {
-            let mut bits = [0; WIDTH];
-            self.compress_u32(values.to_bits(), mask, &mut bits);
-            f32x16::from_bits(u32x16::load_array(self, bits)).store_array(to);
-        }
-
-        #[inline(always)]
-        fn compress_f64(self, values: f64x8<Self>, mask: mask64x8<Self>) -> f64x8<Self> {
-            // One at a time, each written over until it is wanted.
-            let (bits, values) = (mask.to_bitmask() as usize, values.to_array());
-            let (mut found, mut taken) = ([0.0; 8], 0);
-            for i in 0..8 {
-                found[taken & 7] = values[i];
-                taken += bits >> i & 1;
-            }
-            f64x8::load_array(self, found)
         }
     }
 }

@@ -88,6 +88,35 @@ pub trait Lanes<S: Simd>:
     fn four_columns(s: S, rows: &[&[Self::Number]; WIDTH], first: usize) -> [Self; 4];
 }
 
+/// Writes parts of so many numbers to `to`, each compressed, from where the last one ended.
+macro_rules! compress_parts {
+    ($length:literal, $to:expr, $($part:expr, $mask:expr);+) => {
+        let mut taken = 0;
+        $(
+            SimdBase::compress($part, $mask).store_slice(&mut $to[taken..][..$length]);
+            taken += $mask.to_bitmask().count_ones() as usize;
+        )+
+        debug_assert!(taken <= WIDTH, "of sixteen");
+    };
+}
+
+/// Compresses sixteen numbers of 32 bits, register by register: of several at once the crate takes the bytes one by one.
+macro_rules! compress_32 {
+    ($values:expr, $mask:expr, $to:expr) => {
+        let (values, mask, s) = ($values, $mask, $values.token());
+        let ((low, high), (low_mask, high_mask)) = (values.split(), s.split_mask32x16(mask));
+        if S::f32s::LEN == WIDTH {
+            SimdBase::compress(values, mask).store_array($to);
+        } else if S::f32s::LEN == WIDTH / 2 {
+            compress_parts!(8, $to, low, low_mask; high, high_mask);
+        } else {
+            let ((a, b), (c, d)) = (low.split(), high.split());
+            let ((of_a, of_b), (of_c, of_d)) = (s.split_mask32x8(low_mask), s.split_mask32x8(high_mask));
+            compress_parts!(4, $to, a, of_a; b, of_b; c, of_c; d, of_d);
+        }
+    };
+}
+
 impl<S: Simd> Lanes<S> for f32x16<S> {
     type Number = f32;
     type Mask = mask32x16<S>;
@@ -185,12 +214,12 @@ impl<S: Simd> Lanes<S> for f32x16<S> {
 
     #[inline(always)]
     fn compress(self, mask: Self::Mask, to: &mut [f32; WIDTH]) {
-        self.token().compress_f32(self, mask, to);
+        compress_32!(self, mask, to);
     }
 
     #[inline(always)]
     fn compress_labels(mask: Self::Mask, labels: u32x16<S>, to: &mut [u32; WIDTH]) {
-        labels.token().compress_u32(labels, mask, to);
+        compress_32!(labels, mask, to);
     }
 
     #[inline(always)]
@@ -379,14 +408,27 @@ impl<S: Simd> Lanes<S> for F64x16<S> {
 
     #[inline(always)]
     fn compress(self, mask: Self::Mask, to: &mut [f64; WIDTH]) {
-        let (s, count) = (self.0.token(), mask[0].to_bitmask().count_ones() as usize);
-        s.compress_f64(self.0, mask[0]).store_slice(&mut to[..8]);
-        s.compress_f64(self.1, mask[1]).store_slice(&mut to[count..count + 8]);
+        let ((a, b), (c, d), s) = (self.0.split(), self.1.split(), self.0.token());
+        if S::f64s::LEN > 2 {
+            compress_parts!(8, to, self.0, mask[0]; self.1, mask[1]);
+        } else {
+            let ((of_a, of_b), (of_c, of_d)) = (s.split_mask64x8(mask[0]), s.split_mask64x8(mask[1]));
+            macro_rules! halved {
+                ($of:expr) => {
+                    s.split_mask64x4($of)
+                };
+            }
+            let ((a, b), (c, d), (e, f), (g, h)) = (a.split(), b.split(), c.split(), d.split());
+            let ((ma, mb), (mc, md)) = (halved!(of_a), halved!(of_b));
+            let ((me, mf), (mg, mh)) = (halved!(of_c), halved!(of_d));
+            compress_parts!(2, to, a, ma; b, mb; c, mc; d, md; e, me; f, mf; g, mg; h, mh);
+        }
     }
 
     #[inline(always)]
     fn compress_labels(mask: Self::Mask, labels: u32x16<S>, to: &mut [u32; WIDTH]) {
-        labels.token().compress_u32(labels, mask[0].narrow(mask[1]), to);
+        let mask = mask[0].narrow(mask[1]);
+        compress_32!(labels, mask, to);
     }
 
     #[inline(always)]
