@@ -12,7 +12,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 .PHONY: help run example readme test test-rust test-python test-slow test-browser test-load test-debug test-fuzz
 .PHONY: docs test-arm test-miri test-peers test-engines lint format clean plot-sizes example-service audit coverage
 .PHONY: wheel sdist release-check
-.PHONY: bench bench-calls bench-peers bench-compare bench-ab bench-plot bench-readme bench-kernels
+.PHONY: bench bench-calls bench-peers bench-compare bench-ab bench-levels bench-plot bench-readme bench-kernels
 .DEFAULT_GOAL := help
 
 help: ## show this list
@@ -162,6 +162,11 @@ TURNS ?= 5
 LEVELS ?= avx512 avx2
 bench-ab: $(VENV)/ready ## time the wheels of OLD=commit and of the working tree by turns, as ratios (TURNS, LEVELS, ONLY)
 	@$(BIN)/python benches/ab.py $(OLD) --turns $(TURNS) --levels $(LEVELS) $(if $(ONLY),--only "$(ONLY)")
+
+bench-levels: $(VENV)/ready ## time label scores at each instruction set of this machine beside NumPy; writes benches/levels.md
+	$(BIN)/maturin develop --release --quiet
+	@rm -f $(VENV)/built
+	$(BIN)/python benches/levels.py
 
 bench-plot: $(VENV)/ready ## draw time against n and against K to docs/images/speed.svg
 	$(BIN)/maturin develop --release --quiet
