@@ -12,7 +12,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 .PHONY: help run example readme test test-rust test-python test-slow test-browser test-load test-debug test-fuzz
 .PHONY: docs test-arm test-miri test-peers test-engines lint format clean plot-sizes example-service audit coverage
 .PHONY: wheel sdist release-check
-.PHONY: bench bench-calls bench-peers bench-compare bench-ab bench-plot bench-readme bench-kernels
+.PHONY: bench bench-calls bench-peers bench-compare bench-ab bench-levels bench-plot bench-readme bench-kernels
 .DEFAULT_GOAL := help
 
 help: ## show this list
@@ -31,7 +31,7 @@ test: lint test-rust test-python ## lint, then run all tests but the slow suites
 
 test-rust: ## test the core, with and without threads; needs no Python
 	cargo test --quiet
-	cargo test --quiet --no-default-features --test '*'
+	cargo test --quiet --no-default-features --test core
 	@! cargo tree --edges normal --no-default-features --prefix none | grep -E '^(pyo3|numpy|rayon)' \
 	  || { echo "the core must depend on neither Python nor rayon"; exit 1; }
 
@@ -68,7 +68,7 @@ test-arm: ## test the core for aarch64 under emulation: units, predictors to the
 	elif [ -z "$(ARM_QEMU)" ]; then echo "skipped: qemu-aarch64 is not installed"; \
 	else PATH="$(ARM_RUST):$$PATH" CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER="$(ARM_GCC)" \
 	  CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER="$(ARM_QEMU)" PROPTEST_CASES=16 \
-	  cargo test --quiet --target $(ARM) --no-default-features --lib --test predictor --test same_bits; fi
+	  cargo test --quiet --target $(ARM) --no-default-features --lib --test core -- --skip selecting_is_not_quadratic; fi
 
 test-debug: ## test the core without optimisation: every overflow and assertion is checked as written
 	cargo test --quiet --profile unoptimised
@@ -87,7 +87,7 @@ test-miri: ## run the tests of the core that have no threads under Miri; needs a
 
 # bad_texts and long rows take megabytes: too long there. Miri has few instructions of vectors: kernels run at the level
 # without any (see src/simd/level.rs).
-MIRI := conformal:: kernels::sums:: math::uniform::tests::streams predictor:: rows:: score:: sets:: \
+MIRI := conformal:: kernels::tests simd::tests math::uniform::tests::streams predictor:: rows:: score:: sets:: \
   --skip bad_texts --skip long_r
 
 audit: $(VENV)/ready ## known vulnerabilities and licences of all dependencies; needs cargo install cargo-deny
@@ -162,6 +162,11 @@ TURNS ?= 5
 LEVELS ?= avx512 avx2
 bench-ab: $(VENV)/ready ## time the wheels of OLD=commit and of the working tree by turns, as ratios (TURNS, LEVELS, ONLY)
 	@$(BIN)/python benches/ab.py $(OLD) --turns $(TURNS) --levels $(LEVELS) $(if $(ONLY),--only "$(ONLY)")
+
+bench-levels: $(VENV)/ready ## time label scores at each instruction set of this machine beside NumPy; writes benches/levels.md
+	$(BIN)/maturin develop --release --quiet
+	@rm -f $(VENV)/built
+	$(BIN)/python benches/levels.py
 
 bench-plot: $(VENV)/ready ## draw time against n and against K to docs/images/speed.svg
 	$(BIN)/maturin develop --release --quiet

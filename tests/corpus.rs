@@ -1,11 +1,8 @@
 //! What fuzzing found worth keeping, run again: needs no fuzzer.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
-#[path = "checks/document.rs"]
-mod document;
-#[path = "checks/kernels.rs"]
-mod kernels;
-
+use crate::document;
+use crate::kernels;
 use std::path::Path;
 
 use arbitrary::{Arbitrary, Unstructured};

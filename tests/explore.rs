@@ -3,13 +3,9 @@
 //! `TIGHTSET_SEED` repeats a run, `TIGHTSET_CASES` makes it longer.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
-#[path = "checks/damage.rs"]
-mod damage;
-#[path = "checks/document.rs"]
-mod document;
-#[path = "checks/kernels.rs"]
-mod kernels;
-
+use crate::damage;
+use crate::document;
+use crate::kernels;
 use std::panic::catch_unwind;
 use std::path::Path;
 use std::time::SystemTime;

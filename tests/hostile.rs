@@ -1,9 +1,7 @@
 //! What callers and documents may not bring about, however strange they are: a panic, another candidate, a wait.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-#[path = "checks/definition.rs"]
-mod definition;
-
+use crate::definition;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 

@@ -2,9 +2,7 @@
 //! definitions.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-#[path = "checks/definition.rs"]
-mod definition;
-
+use crate::definition;
 use definition::{Case, Element, Hash, between, brackets, counted, lists, scorings, up_to, winner, winners};
 use tightset::{
     Bracket, Cell, CellCounts, PairCounts, Parting, Partition, Scoring, Survivor, Survivors, cell_p_values,

@@ -8,11 +8,15 @@ optimisations of a release, for it is only tried.
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import sysconfig
 import tempfile
+import zipfile
 from pathlib import Path
+
+import inlined
 
 # Free-threaded builds take no abi3 wheels, and the others only those here.
 FREE_THREADED = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
@@ -42,6 +46,11 @@ def try_wheel(wheel: Path, scratch: Path) -> None:
         ).stdout
         tag = wheel.stem.rpartition("-")[2].split(".")[0]
         assert f'"{tag}"' in shown, f"{wheel.name} is not what its name says:\n{shown}"
+    if "linux" in wheel.name and wheel.stem.endswith("x86_64") and inlined.OBJDUMP:
+        with zipfile.ZipFile(wheel) as archive:
+            (core,) = (name for name in archive.namelist() if re.fullmatch(r"tightset/_core\..*so", name))
+            outlined = inlined.outlined_in(Path(archive.extract(core, scratch)))
+        assert not outlined, "operations of vectors are functions:\n" + "\n".join(outlined)
     python = environment(scratch)
     run(python, "-m", "pip", "install", "--quiet", f"{wheel}[cli,plot]")
     run(python, PROBE, "--cli")

@@ -20,7 +20,8 @@ const LOW_BITS: u64 = (1 << 29) - 1;
 const TIE: u64 = 1 << 28;
 
 /// `a b + c`, rounded once.
-#[inline(always)]
+#[cfg_attr(debug_assertions, inline(never))] // or tests take minutes longer to compile
+#[cfg_attr(not(debug_assertions), inline(always))]
 pub(super) fn fma_f32<S: Simd>(s: S, a: f32x16<S>, b: f32x16<S>, c: f32x16<S>) -> f32x16<S> {
     let ((a0, a1), (b0, b1), (c0, c1)) = (a.widen(), b.widen(), c.widen());
     let (low, high) = (a0 * b0 + c0, a1 * b1 + c1);
@@ -55,7 +56,8 @@ fn one_by_one<S: Simd>(s: S, a: f32x16<S>, b: f32x16<S>, c: f32x16<S>) -> f32x16
 }
 
 /// `a b + c`, rounded once: one by one, by the standard library.
-#[inline(always)]
+#[cfg_attr(debug_assertions, inline(never))] // or tests take minutes longer to compile
+#[cfg_attr(not(debug_assertions), inline(always))]
 pub(super) fn fma_f64<S: Simd>(s: S, a: f64x8<S>, b: f64x8<S>, c: f64x8<S>) -> f64x8<S> {
     let (a, b, c) = (a.to_array(), b.to_array(), c.to_array());
     let mut sums = [0.0; 8];
