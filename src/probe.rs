@@ -16,7 +16,7 @@ use crate::simd::{NoLines, Simd, dispatch};
 /// When the plan asks for no thread, or `out` has another length than there are rows.
 pub fn row_maxima<F: Float, R: Rows<F>>(rows: &R, plan: &Plan<'_>, out: &mut [F]) -> Result<(), Error> {
     check_length("out", out.len(), rows.n_rows())?;
-    fill_tiles::<F, F, R, _>(rows, &Maxima, 1, 1, plan, out)
+    fill_tiles::<F, F, _>(rows, &Maxima, 1, 1, plan, out)
 }
 
 struct Maxima;

@@ -384,7 +384,7 @@ pub fn cell_p_values<F: Float, R: Rows<F>>(
         }
     }
     let work = CellPValues { cells, partition, smoothed, randomness };
-    fill_tiles::<f64, F, R, _>(rows, &work, k, 8 * partition.scorings.len(), plan, out)
+    fill_tiles::<f64, F, _>(rows, &work, k, 8 * partition.scorings.len(), plan, out)
 }
 
 struct CellPValues<'c> {

@@ -409,7 +409,7 @@ pub fn selected_p_values<F: Float, R: Rows<F>, L: AsRef<[f64]> + Sync>(
     check_length("out", out.len(), n * k)?;
     check_length("sorted", sorted.len(), survivors.len())?;
     let work = SelectedPValues { survivors, sorted, randomness };
-    fill_tiles::<f64, F, R, _>(rows, &work, k, 8 * survivors.len(), plan, out)
+    fill_tiles::<f64, F, _>(rows, &work, k, 8 * survivors.len(), plan, out)
 }
 
 struct SelectedPValues<'c, L> {

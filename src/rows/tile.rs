@@ -55,9 +55,9 @@ impl<F: Float> TileBuffers<F> {
     /// Calls `work` with the tile of `count` rows from `first` on, not yet scanned. `at` is where they begin
     /// in their block of rows.
     #[inline(always)]
-    pub(crate) fn with_tile<R: Rows<F>, T>(
+    pub(crate) fn with_tile<T>(
         &mut self,
-        rows: &R,
+        rows: &dyn Rows<F>,
         first: usize,
         count: usize,
         at: usize,

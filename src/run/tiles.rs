@@ -59,8 +59,8 @@ impl<F: Float> Scratch for TileBuffers<F> {
 }
 
 /// Does the work on each tile of a block of rows.
-pub(crate) fn for_tiles<F: Float, R: Rows<F>, W: TileWork<F>>(
-    rows: &R,
+pub(crate) fn for_tiles<F: Float, W: TileWork<F>>(
+    rows: &dyn Rows<F>,
     range: Range<usize>,
     work: &W,
     out: &mut W::Out<'_>,
@@ -100,8 +100,8 @@ fn scan_and_work<S: Simd, F: Float, W: TileWork<F>>(
 
 /// Fills `out`, which is laid out as planes times rows times `width`. The work on a row costs about `passes`
 /// readings of it.
-pub(crate) fn fill_tiles<T: Send, F: Float, R: Rows<F>, W: for<'a> TileWork<F, Out<'a> = Planes<'a, T>>>(
-    rows: &R,
+pub(crate) fn fill_tiles<T: Send, F: Float, W: for<'a> TileWork<F, Out<'a> = Planes<'a, T>>>(
+    rows: &dyn Rows<F>,
     work: &W,
     width: usize,
     passes: usize,

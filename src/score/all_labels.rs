@@ -64,7 +64,7 @@ pub(crate) fn all_labels<F: Float, R: Rows<F>>(
     let candidates = Candidates::only(scoring);
     let work = AllLabels { candidates, scale, randomness, finish, is_few: k <= few };
     // Sorting and scoring a label costs several passes; the number only sets the size of slices.
-    fill_tiles::<f64, F, R, _>(rows, &work, k, 8, plan, out)
+    fill_tiles::<f64, F, _>(rows, &work, k, 8, plan, out)
 }
 
 struct AllLabels<'c> {

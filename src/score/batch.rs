@@ -59,7 +59,7 @@ pub fn uncertainty<F: Float, R: Rows<F>>(
     out: &mut [f64],
 ) -> Result<(), Error> {
     check_length("out", out.len(), rows.n_rows())?;
-    fill_tiles::<f64, F, R, _>(rows, &measure, 1, 1, plan, out)
+    fill_tiles::<f64, F, _>(rows, &measure, 1, 1, plan, out)
 }
 
 impl<F: Float> TileWork<F> for Measure {
@@ -106,7 +106,7 @@ pub fn softmax<F: Float, R: Rows<F>>(
     let k = rows.n_labels();
     check_length("out", out.len(), rows.n_rows() * k)?;
     let scoring = Scoring::new(Score::Thr, reweight, temperature)?;
-    fill_tiles::<F, F, R, _>(rows, &Softmax { scoring }, k, 4, plan, out)
+    fill_tiles::<F, F, _>(rows, &Softmax { scoring }, k, 4, plan, out)
 }
 
 struct Softmax {
@@ -152,7 +152,7 @@ pub fn ranks<F: Float, R: Rows<F>>(
 ) -> Result<(), Error> {
     check_length("labels", labels.len(), rows.n_rows())?;
     check_length("out", out.len(), rows.n_rows())?;
-    fill_tiles::<i64, F, R, _>(rows, &Ranks { labels }, 1, 1, plan, out)
+    fill_tiles::<i64, F, _>(rows, &Ranks { labels }, 1, 1, plan, out)
 }
 
 struct Ranks<'l> {
@@ -206,7 +206,7 @@ pub fn label_scores<F: Float, R: Rows<F>>(
         sharing_order(candidates, order);
         let work =
             LabelScores { labels, candidates: Candidates::ordered(candidates, order), scale, randomness };
-        fill_tiles::<f64, F, R, _>(rows, &work, 1, candidates.len(), plan, out)
+        fill_tiles::<f64, F, _>(rows, &work, 1, candidates.len(), plan, out)
     })
 }
 
