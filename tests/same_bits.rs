@@ -3,7 +3,8 @@
 //! Rows are made of integers, so that every machine makes the same ones: near each other, tied, with impossible labels,
 //! tiny, huge, steep, of any bits, all alike. A number is a hash of all that a call returns, for rows of every length.
 //! A change of any bit is a decision: the test prints the new numbers, and the CHANGELOG says why.
-#![allow(clippy::unwrap_used, reason = "tests")]
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "tests, and what they tell when they fail")]
+#![allow(clippy::unreadable_literal, reason = "hashes")]
 
 use tightset::{
     Float, Level, Matrix, Measure, Plan, Randomness, Reweight, Scale, Score, Scoring, all_scores,
@@ -222,7 +223,6 @@ fn hashes<F: Extremes>() -> [u64; PINNED.len()] {
 }
 
 #[test]
-#[allow(clippy::print_stdout, reason = "what a failed test tells")]
 fn results_have_the_bits_that_are_pinned() {
     println!("{}", level().name());
     let (single, double) = (hashes::<f32>(), hashes::<f64>());
