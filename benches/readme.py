@@ -1,4 +1,4 @@
-"""Put the tables of the last run into the README, between its markers."""
+"""Put the table of the last run beside NumPy, and that of instruction sets, into the README, between its markers."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from report import beside_numpy
 from results import LAST, load
 
 README = Path(__file__).parent.parent / "README.md"
+LEVELS = Path(__file__).with_name("levels.md")
 # What benches/results.md has and the README has no room for.
 LEFT_OUT = (
     "scores of all labels",
@@ -15,9 +16,6 @@ LEFT_OUT = (
     "predict_set of one row, E, K = 10 ",
     "predict_set of one row, E, K = 128,000",
     "plain APS sets, A",
-    "TorchCP's",
-    "crepes, p-values",
-    "plain APS, calibrate and predict, B",
 )
 START, END = "<!-- speed: benches/readme.py writes this -->", "<!-- end of speed -->"
 
@@ -29,9 +27,10 @@ def main():
     if not start or not end:
         message = f"README.md lacks the markers {START} and {END}"
         raise SystemExit(message)
-    lines = beside_numpy(load(LAST)).splitlines()
+    # The first table; what is beside other libraries is in the results.
+    lines = beside_numpy(load(LAST)).partition("\n\n")[0].splitlines()
     table = "\n".join(line for line in lines if not line.removeprefix("| ").startswith(LEFT_OUT))
-    README.write_text(f"{before}{START}\n{table}\n{END}{after}")
+    README.write_text(f"{before}{START}\n{table}\n\n{LEVELS.read_text()}{END}{after}")
 
 
 if __name__ == "__main__":

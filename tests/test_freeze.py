@@ -13,6 +13,7 @@ import hashlib
 import itertools
 import json
 import os
+import platform
 import subprocess
 import sys
 import warnings
@@ -29,7 +30,7 @@ import tightset as ts
 from tightset import _core
 
 GOLDEN = Path(__file__).with_name("freeze.json")
-LEVELS = ("sse2", "avx2", "avx512")
+LEVELS = ("neon",) if platform.machine() in ("aarch64", "arm64") else ("sse2", "avx2", "avx512")
 # What two processes do, about as much each.
 SHARES = (("float32", "float16", "bfloat16", "calibrate"), ("float64", "int32", "numbers"))
 LAYOUTS = ("C", "Fortran", "strided", "big-endian", "rows", "rows of Fortran")
