@@ -1,7 +1,7 @@
 """Time label scores at each instruction set of this machine, beside NumPy, in one run: `make bench-levels`.
 
-A level is fixed when the extension is first asked, so each has a process of its own; they and NumPy take turns,
-and the best of all turns counts. The table names the processor and goes to `levels.md`, which the
+A level is fixed when the extension is first asked, so each has a process of its own; they and NumPy take
+turns, and the best of all turns counts. The table names the processor and goes to `levels.md`, which the
 documentation shows.
 """
 
@@ -12,6 +12,7 @@ import os
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import numpy_forms
@@ -66,7 +67,7 @@ def measured():
     for _ in range(TURNS):
         for name, of_work in times.items():
             found = {level: at_level(level, name) for level in LEVELS}
-            found |= {what: best(lambda form=form: form(*workload(name))) for what, form in NUMPY.items()}
+            found |= {what: best(partial(form, *workload(name))) for what, form in NUMPY.items()}
             for what, seconds in found.items():
                 if seconds is not None:
                     of_work[what] = min(seconds, of_work.get(what, seconds))
@@ -85,8 +86,8 @@ def main():
         rows.append(row)
     head = ["level", *(cell for name in WORKS for cell in (title(name), *NUMPY))]
     text = (
-        f"Label scores (entropy-reweighted APS, float32) on {processor()}, {ts.get_num_threads()} threads; NumPy as a\n"
-        "multiple of each time:\n\n" + table(head, rows) + "\n"
+        f"Label scores (entropy-reweighted APS, float32) on {processor()}, {ts.get_num_threads()} threads;\n"
+        "NumPy as a multiple of each time:\n\n" + table(head, rows) + "\n"
     )
     print(text)
     TARGET.write_text(text)

@@ -1,4 +1,4 @@
-"""Put the table of the last run beside NumPy, and that of instruction sets, into the README, between its markers."""
+"""Put the table beside NumPy of the last run, and that of instruction sets, into the README."""
 
 from __future__ import annotations
 
