@@ -3,8 +3,9 @@
 Choosing the candidate with the smallest sets on the rows that also calibrate it favours thresholds that
 came out low by chance, and coverage falls below the level. Here the new row takes part in the choice, for
 each label it might have, so that it and the calibration rows are on equal terms;
-``src/conformal/modsel.rs`` has the rule. Calibration leaves, for each candidate that some new row may choose, what the rule needs: the
-two scores around its rank and how many pairs of a row and a label score below and between them.
+``src/conformal/modsel.rs`` has the rule. Calibration leaves, for each candidate that some new row may
+choose, what the rule needs: the two scores around its rank and how many pairs of a row and a label score
+below and between them.
 """
 
 from __future__ import annotations
