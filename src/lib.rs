@@ -21,9 +21,10 @@
 //! | `predictor` | how is a calibrated predictor read, shared and asked? |
 //! | `py` | what does Python call? |
 //!
-//! A call names its work (`run::TileWork`); `run` cuts the rows into blocks, one for each thread at a time, and each block into
-//! tiles of up to 32 rows. For each tile the rows are lent by `rows`, the instruction set is chosen by `simd`, the rows are
-//! scanned by `kernels`, and the work is done: by `score`, `sets` or `conformal`.
+//! A call names its work (`run::TileWork`); `run` cuts the rows into blocks, one for each thread at a time,
+//! and each block into tiles of up to 32 rows. For each tile the rows are lent by `rows`, the instruction set
+//! is chosen by `simd`, the rows are scanned by `kernels`, and the work is done: by `score`, `sets` or
+//! `conformal`.
 //!
 //! [`Predictor`] is what a service needs: it reads the document that the Python package saves and predicts
 //! sets with the same bits, a row at a time without allocating, or many in the caller's rayon pool.

@@ -5,9 +5,9 @@
 //! exponentials = sum of e,  weighted = sum of e d
 //! ```
 //!
-//! A row has one entropy, taken along its labels as they come. A fixed order is enough for equal bits, and costs half as
-//! much as exact sums: label i belongs to lane `i % 16`, or to one lane where labels are few. A lane adds its terms in runs
-//! of sixteen, and the runs in float64. The lanes are added in halves.
+//! A row has one entropy, taken along its labels as they come. A fixed order is enough for equal bits, and
+//! costs half as much as exact sums: label i belongs to lane `i % 16`, or to one lane where labels are few. A
+//! lane adds its terms in runs of sixteen, and the runs in float64. The lanes are added in halves.
 
 use super::exact::{RUN as SETTLED, Sum};
 use super::terms::Terms;
@@ -15,11 +15,12 @@ use super::{Float, Row, V, has_many_registers};
 use crate::math::{WIDTH, each_lane};
 use crate::simd::{Lanes, Lines, Simd, vectorize};
 
-/// Up to this many labels the sums behind entropy have one lane. Rows are then summed side by side (see `tile.rs`), where
-/// a row has one lane by nature. Another number would change the bits of results.
+/// Up to this many labels the sums behind entropy have one lane. Rows are then summed side by side (see
+/// `tile.rs`), where a row has one lane by nature. Another number would change the bits of results.
 pub(crate) const MOST_SIDE_BY_SIDE: usize = 128;
-/// Terms that a lane adds in the computing type before it widens the sum: widening each would take a third of the time.
-/// Fifteen roundings of float32 are at most 9e-7 of a sum, when all go one way; a term of its own is off by 1.04e-6.
+/// Terms that a lane adds in the computing type before it widens the sum: widening each would take a third of
+/// the time. Fifteen roundings of float32 are at most 9e-7 of a sum, when all go one way; a term of its own
+/// is off by 1.04e-6.
 pub(super) const RUN: usize = 16;
 
 /// Vectors that are taken in step where registers are many.
@@ -67,7 +68,8 @@ fn many<S: Simd, F: Float>(s: S, row: &[F], terms: &Terms<F, S>, lines: impl Lin
     let (mut e_run, mut d_run) = (zero, zero);
     for (r, run) in vectors.whole.chunks(RUN).enumerate() {
         let (steps, rest) = run.as_chunks::<STEP>();
-        // Where registers are few, the compiler must not take a whole run at once, as it would if it knew its length.
+        // Where registers are few, the compiler must not take a whole run at once, as it would if it knew its
+        // length.
         let (steps, rest) = if has_many_registers::<S>() { (steps, rest) } else { (&[][..], run) };
         for (i, step) in steps.iter().enumerate() {
             for line in 0..STEP * of_vector {
@@ -143,7 +145,8 @@ fn few<S: Simd, F: Float>(s: S, row: &[F], terms: &Terms<F, S>) -> (f64, f64) {
     (exponentials, weighted)
 }
 
-/// The exact sum of the squares of the exponentials, for Gini impurity; what lies above the shift counts as nothing.
+/// The exact sum of the squares of the exponentials, for Gini impurity; what lies above the shift counts as
+/// nothing.
 #[inline(always)]
 pub(crate) fn squares<S: Simd, F: Float>(s: S, row: &[F], shift: F) -> f64 {
     let squares = vectorize!(s, {

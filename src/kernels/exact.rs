@@ -7,10 +7,11 @@
 //! | float64, coarse | a 64-bit integer | 64-bit lanes |
 //! | float64, fine | a multiple of 2^48 quanta, and the rest | two 64-bit lanes |
 //!
-//! A fine float32 term of e quanta, up to 2^51, is rounded to a multiple of 2^28 by adding 2^51 to it, which leaves the
-//! multiple in the low bits of the sum's pattern. What that leaves, at most 2^27 and a float32 again, is rounded to whole
-//! quanta. Together that is e rounded to whole quanta, since the multiple is even. It takes more operations than converting
-//! e to 64 bits, but each is on whole vectors, and none moves lanes: 11 cycles for 16 labels on Zen 4, not 13.
+//! A fine float32 term of e quanta, up to 2^51, is rounded to a multiple of 2^28 by adding 2^51 to it, which
+//! leaves the multiple in the low bits of the sum's pattern. What that leaves, at most 2^27 and a float32
+//! again, is rounded to whole quanta. Together that is e rounded to whole quanta, since the multiple is even.
+//! It takes more operations than converting e to 64 bits, but each is on whole vectors, and none moves lanes:
+//! 11 cycles for 16 labels on Zen 4, not 13.
 
 use fearless_simd::{f64x8, i32x16, prelude::*, u32x16, u64x8};
 
@@ -39,7 +40,8 @@ pub trait Sum<F: Float, S: Simd>: Copy {
     fn total(self) -> i128;
 }
 
-/// A sum in coarse quanta, of at most 128 terms in a lane, or [`MOST_COARSE`](crate::math::MOST_COARSE) in all.
+/// A sum in coarse quanta, of at most 128 terms in a lane, or [`MOST_COARSE`](crate::math::MOST_COARSE) in
+/// all.
 pub trait CoarseSum<F: Float, S: Simd>: Sum<F, S> {
     /// The sum of each lane, in coarse quanta.
     fn words(self) -> [u64x8<S>; 2];
@@ -47,7 +49,8 @@ pub trait CoarseSum<F: Float, S: Simd>: Sum<F, S> {
     fn to_f64(words: [u64x8<S>; 2]) -> [f64x8<S>; 2];
 }
 
-/// Vectors that narrow lanes hold: of seven coarse terms, each at most [`COARSE`] or a rounding above it, 32 bits hold the sum.
+/// Vectors that narrow lanes hold: of seven coarse terms, each at most [`COARSE`] or a rounding above it, 32
+/// bits hold the sum.
 pub(super) const RUN: usize = 7;
 
 /// The unit of fine float32 terms: the quantum.

@@ -16,16 +16,16 @@ use crate::simd::{Lanes, Simd, vectorize};
 
 /// Up to this many terms are added in float32 lanes: 512 roundings in each of 16 lanes are less than 3.1e-5.
 const MOST_SUMMED: usize = 8192;
-/// Up to this many labels a row is walked as it is. Beyond, it pays to find out first, by a logarithm, which labels
-/// are too low to be in the set, and to take and rank the others in vectors.
+/// Up to this many labels a row is walked as it is. Beyond, it pays to find out first, by a logarithm, which
+/// labels are too low to be in the set, and to take and rank the others in vectors.
 pub(crate) const FEW_LABELS: usize = 64;
-/// Each pass over the labels tries three thresholds at once: 1/64 of the range is left after three passes. With
-/// two or four, sets of 56 among 1000 labels take 5 and 12 % longer.
+/// Each pass over the labels tries three thresholds at once: 1/64 of the range is left after three passes.
+/// With two or four, sets of 56 among 1000 labels take 5 and 12 % longer.
 const PASSES: usize = 3;
 /// Labels that are ranked by comparing each with all others.
 pub(super) const MOST_COMPARED: usize = 64;
-/// Parts of what was taken that may wait to be ranked, and how often a label may be moved on average: more than
-/// twice what rows in no particular order need.
+/// Parts of what was taken that may wait to be ranked, and how often a label may be moved on average: more
+/// than twice what rows in no particular order need.
 const MOST_WAITING: usize = 48;
 const MOST_ROUNDS: usize = 48;
 
@@ -157,8 +157,8 @@ fn labels<S: Simd>(s: S, labels: &[u32; WIDTH]) -> u32x16<S> {
     u32x16::load_array_ref(s, labels)
 }
 
-/// Takes the labels with logits of at least `floor`, which is finite, or of those the first that hold the mass `wanted` and
-/// a few more, to be ranked.
+/// Takes the labels with logits of at least `floor`, which is finite, or of those the first that hold the
+/// mass `wanted` and a few more, to be ranked.
 #[inline(always)]
 pub(crate) fn take_labels<S: Simd, F: Float>(
     s: S,
@@ -274,8 +274,8 @@ fn keep<S: Simd, F: Float>(s: S, threshold: F, taken: usize, to: &mut LabelBuffe
     kept
 }
 
-/// Puts the next labels into the order of their ranks, at least one if there are more; `false` where logits are
-/// laid out to make that slow.
+/// Puts the next labels into the order of their ranks, at least one if there are more; `false` where logits
+/// are laid out to make that slow.
 ///
 /// A quicksort whose parts keep the order of labels, so that equal logits stay as they rank, down to parts in
 /// which each label is compared with all others: without a branch that depends on a logit.
@@ -330,8 +330,8 @@ fn middle<F: Float>(logits: &[F]) -> F {
     some[2]
 }
 
-/// Moves labels that are at least the pivot (`EQUAL`), or above it, before the others, both in their order; how
-/// many they are. The part has a vector of `-inf` after it.
+/// Moves labels that are at least the pivot (`EQUAL`), or above it, before the others, both in their order;
+/// how many they are. The part has a vector of `-inf` after it.
 #[inline(always)]
 fn part<const EQUAL: bool, S: Simd, F: Float>(
     s: S,

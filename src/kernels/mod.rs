@@ -1,11 +1,12 @@
 //! What is done with a whole row, or with a tile of rows, in vectors?
 //!
-//! A file for each question: the largest logits ([`scan`]), exact sums ([`sums`], made of [`terms`] and [`exact`]), sums behind
-//! entropy ([`entropy_sums`]), ranks ([`rank`]), a tile of rows side by side ([`tile`]), labels above a floor ([`labels`]),
-//! columns that become rows ([`transpose`]).
+//! A file for each question: the largest logits ([`scan`]), exact sums ([`sums`], made of [`terms`] and
+//! [`exact`]), sums behind entropy ([`entropy_sums`]), ranks ([`rank`]), a tile of rows side by side
+//! ([`tile`]), labels above a floor ([`labels`]), columns that become rows ([`transpose`]).
 //!
-//! Each kernel is written once, over [`Lanes`], for both types and every instruction set, and is compiled for one of these
-//! in a function of its own. `tests.rs` holds each to a definition of a line or two, at every level.
+//! Each kernel is written once, over [`Lanes`], for both types and every instruction set, and is compiled for
+//! one of these in a function of its own. `tests.rs` holds each to a definition of a line or two, at every
+//! level.
 
 mod entropy_sums;
 mod exact;

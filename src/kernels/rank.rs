@@ -25,8 +25,8 @@ pub(crate) struct RanksFound<'a, F> {
     pub(crate) before: &'a mut [[F; FEW_BEFORE]],
 }
 
-/// How many of the labels lower (`LOWER`) or higher than one with logit `y` rank before it, and the largest logit of the
-/// others.
+/// How many of the labels lower (`LOWER`) or higher than one with logit `y` rank before it, and the largest
+/// logit of the others.
 #[inline(always)]
 pub(crate) fn count_before<const LOWER: bool, S: Simd, F: Float>(s: S, part: &[F], y: F) -> (usize, F) {
     vectorize!(s, {
@@ -50,9 +50,9 @@ pub(crate) fn count_before<const LOWER: bool, S: Simd, F: Float>(s: S, part: &[F
     })
 }
 
-/// How many labels rank before a label, and the largest logit of those after it; the logits before it are put into `found`,
-/// with `-inf` in the other places. `None` when there are more of them than there is room for, or another label has the same
-/// logit.
+/// How many labels rank before a label, and the largest logit of those after it; the logits before it are put
+/// into `found`, with `-inf` in the other places. `None` when there are more of them than there is room for,
+/// or another label has the same logit.
 #[inline(always)]
 fn rank_one<S: Simd, F: Float>(
     s: S,
@@ -65,8 +65,8 @@ fn rank_one<S: Simd, F: Float>(
     let (mut count, mut at_least, mut next) = (0, 0, none);
     // Room for a vector from the last place on: each is written whole, wherever it may end.
     let mut before = [F::NEG_INFINITY; FEW_BEFORE + WIDTH];
-    // Which vectors hold one cannot be foreseen, so in a row of few vectors nothing depends on it; of many vectors
-    // most hold none, and are passed over.
+    // Which vectors hold one cannot be foreseen, so in a row of few vectors nothing depends on it; of many
+    // vectors most hold none, and are passed over.
     let is_long = vectors.whole.len() > MOST_UNFORESEEN;
     macro_rules! take {
         ($z:expr, $kept:expr) => {
@@ -98,8 +98,8 @@ fn rank_one<S: Simd, F: Float>(
     Some((count, next.largest()))
 }
 
-/// Ranks the labels of the rows with a bit in `wanted`, where few labels rank before them: the rank, the logit ranked
-/// next and those before it. A bit for each row that is left.
+/// Ranks the labels of the rows with a bit in `wanted`, where few labels rank before them: the rank, the
+/// logit ranked next and those before it. A bit for each row that is left.
 #[inline(always)]
 pub(crate) fn rank_few<S: Simd, F: Float>(
     s: S,

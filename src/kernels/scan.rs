@@ -56,8 +56,9 @@ impl<F: Float, S: Simd> LaneScan<F, S> {
         self.rank(z);
     }
 
-    /// [`Self::take`] of two vectors, ordered between themselves first: as many operations, but each that waits for the one
-    /// before it takes both, and waiting is what a scan of one register after the other does a third of its time.
+    /// [`Self::take`] of two vectors, ordered between themselves first: as many operations, but each that
+    /// waits for the one before it takes both, and waiting is what a scan of one register after the other
+    /// does a third of its time.
     #[inline(always)]
     fn take_two(&mut self, a: V<F, S>, b: V<F, S>) {
         self.poison = [self.poison[0].poisoned_by(a), self.poison[1].poisoned_by(b)];
@@ -90,8 +91,8 @@ impl<F: Float, S: Simd> LaneScan<F, S> {
     }
 }
 
-/// The two largest logits of a row, the sum of its bit patterns, and whether a value in it is not finite. `lines` are
-/// asked for meanwhile.
+/// The two largest logits of a row, the sum of its bit patterns, and whether a value in it is not finite.
+/// `lines` are asked for meanwhile.
 #[inline(always)]
 pub(crate) fn scan<S: Simd, F: Float>(s: S, row: &[F], lines: impl Lines) -> Scanned<F> {
     vectorize!(s, {

@@ -6,8 +6,9 @@
 //! leading: how many of the first logits have terms that add up to no more than a limit
 //! ```
 //!
-//! [`crate::math::Grain`] says what quanta are, and `exact.rs` how they are added up. Seven vectors are taken at a time: an
-//! exponential takes long to find, and the processor does not look far enough ahead to fill the time by itself.
+//! [`crate::math::Grain`] says what quanta are, and `exact.rs` how they are added up. Seven vectors are taken
+//! at a time: an exponential takes long to find, and the processor does not look far enough ahead to fill the
+//! time by itself.
 
 use super::exact::{RUN, Sum};
 use super::terms::Terms;
@@ -100,7 +101,8 @@ fn sum_block<S: Simd, F: Float, A: Sum<F, S>>(
                         sum.add(term);
                     }
                 }
-                // Where registers are few, the compiler must not take a whole run at once, as it would if it knew its length.
+                // Where registers are few, the compiler must not take a whole run at once, as it would if it
+                // knew its length.
                 _ => {
                     for values in run {
                         sum.add(terms.of(V::<F, S>::load(s, values), A::UNIT));
@@ -134,8 +136,9 @@ fn is_shallow<S: Simd, F: Float>(s: S, run: &[[F; WIDTH]; RUN], terms: &Terms<F,
     true
 }
 
-/// Two exact sums in one pass over the labels lower (`LOWER`) or higher than one with logit `y`: of those that rank before
-/// it, relative to the first of `shifts`, the maximum, and of the others, relative to the second. In quanta.
+/// Two exact sums in one pass over the labels lower (`LOWER`) or higher than one with logit `y`: of those
+/// that rank before it, relative to the first of `shifts`, the maximum, and of the others, relative to the
+/// second. In quanta.
 #[inline(always)]
 pub(crate) fn split<const LOWER: bool, S: Simd, F: Float>(
     s: S,
@@ -253,7 +256,8 @@ pub(crate) fn few_terms<S: Simd, F: Float>(s: S, row: &[F], shift: F, scale: F, 
     })
 }
 
-/// How many of the logits, from the first on, have terms that add up to at most `limit` fine quanta, and their sum.
+/// How many of the logits, from the first on, have terms that add up to at most `limit` fine quanta, and
+/// their sum.
 #[inline(always)]
 pub(crate) fn leading<S: Simd, F: Float>(s: S, logits: &[F], max: F, scale: F, limit: i128) -> (usize, i128) {
     vectorize!(s, {

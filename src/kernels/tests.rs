@@ -143,7 +143,8 @@ fn each_of<T, const N: usize>(value: impl FnMut(usize) -> T) -> [T; N] {
     std::array::from_fn(value)
 }
 
-/// The kernels that take and rank the labels of a row; it has one of at least the floor. `share` is of the row's mass.
+/// The kernels that take and rank the labels of a row; it has one of at least the floor. `share` is of the
+/// row's mass.
 fn check_labels<S: Simd, F: Float>(s: S, row: &[F], floor: F, scale: F, share: f64) {
     let [max, _] = top_two(row);
     let (expected, grain) = (by_rank(row, floor), Grain::Fine);

@@ -1,8 +1,8 @@
 //! What is read off a tile of rows that lie side by side, one lane a row?
 //!
-//! Where labels are few, most lanes of a vector along a row would be empty. A tile is transposed instead, label by label
-//! with a value for each of its rows ([`Column`]), and every row has a lane of its own. Sums are exact, or for entropy in
-//! the order of labels, so the bits are those of the forms along a row.
+//! Where labels are few, most lanes of a vector along a row would be empty. A tile is transposed instead,
+//! label by label with a value for each of its rows ([`Column`]), and every row has a lane of its own. Sums
+//! are exact, or for entropy in the order of labels, so the bits are those of the forms along a row.
 
 use fearless_simd::{prelude::*, u32x16};
 
@@ -14,7 +14,8 @@ use super::{Column, Each, Float, TILE, V, half, half_mut};
 use crate::math::{Grain, WIDTH, each_lane};
 use crate::simd::{LINE, Lanes, RowLines, Simd, vectorize};
 
-/// What [`Scanned`](super::Scanned) holds, of each row of a tile, and where they are wanted its sums behind entropy.
+/// What [`Scanned`](super::Scanned) holds, of each row of a tile, and where they are wanted its sums behind
+/// entropy.
 #[derive(Debug)]
 #[repr(align(64))]
 pub(crate) struct TileScan<F> {
@@ -72,7 +73,8 @@ fn load<S: Simd, F: Float>(s: S, column: &Column<F>, h: usize) -> V<F, S> {
     V::<F, S>::load(s, half(&column.0, h))
 }
 
-/// Columns in runs of a length that the compiler knows, and the last run: loops then take a quarter less time.
+/// Columns in runs of a length that the compiler knows, and the last run: loops then take a quarter less
+/// time.
 macro_rules! for_each_run {
     ($columns:expr, $length:expr, |$run:ident| $body:block) => {
         let (runs, last) = $columns.as_chunks::<{ $length }>();
@@ -86,11 +88,11 @@ macro_rules! for_each_run {
     };
 }
 
-/// Writes rows, as long as there are columns, side by side, and scans them; with the sums behind entropy if they are
-/// wanted. Says whether any value is not finite. `lines` are asked for meanwhile.
+/// Writes rows, as long as there are columns, side by side, and scans them; with the sums behind entropy if
+/// they are wanted. Says whether any value is not finite. `lines` are asked for meanwhile.
 ///
-/// Rows are scanned while they are transposed: a transposition costs moves between lanes, a scan comparisons, and different
-/// parts of the processor do them.
+/// Rows are scanned while they are transposed: a transposition costs moves between lanes, a scan comparisons,
+/// and different parts of the processor do them.
 #[inline(always)]
 pub(crate) fn read_tile<S: Simd, F: Float>(
     s: S,
@@ -211,8 +213,8 @@ fn as_numbers<S: Simd, F: Float>(s: S, labels: &Each<usize>, h: usize) -> V<F, S
     V::<F, S>::load(s, &each_lane!([F::ZERO; WIDTH], |i| F::from_f64(labels[i] as f64)))
 }
 
-/// Ranks each row's label by counting across rows: its rank, and the logit ranked next. Says whether another label may have
-/// its logit.
+/// Ranks each row's label by counting across rows: its rank, and the logit ranked next. Says whether another
+/// label may have its logit.
 #[inline(always)]
 pub(crate) fn rank_columns<S: Simd, F: Float>(
     s: S,
@@ -237,7 +239,8 @@ pub(crate) fn rank_columns<S: Simd, F: Float>(
             }
             let (before, not_after) = (above.to_array(), at_least.to_array());
             for i in 0..WIDTH {
-                // Wrapping: another thread may have changed the label's logit since, and then none is like it.
+                // Wrapping: another thread may have changed the label's logit since, and then none is like
+                // it.
                 ties |= not_after[i].wrapping_sub(before[i]).wrapping_sub(1);
                 rank[h * WIDTH + i] = 1 + before[i] as usize;
             }
@@ -279,8 +282,8 @@ fn rank_tied<S: Simd, F: Float>(
     }
 }
 
-/// Sums over the labels before each row's label, relative to the maximum, and over those after it, relative to the shift,
-/// of terms in coarse quanta. `has_ties` says whether another label may have its logit.
+/// Sums over the labels before each row's label, relative to the maximum, and over those after it, relative
+/// to the shift, of terms in coarse quanta. `has_ties` says whether another label may have its logit.
 #[inline(always)]
 pub(crate) fn split_columns<S: Simd, F: Float>(
     s: S,
@@ -330,7 +333,8 @@ fn split_by<const TIES: bool, S: Simd, F: Float>(
                 all.settle();
                 uppers.settle();
             });
-            // Wrapping, here and below: another thread may change the rows after they were written side by side.
+            // Wrapping, here and below: another thread may change the rows after they were written side by
+            // side.
             let (before, not_before, own) = (uppers.words(), all.words(), own_words(s, &terms, y));
             let after = [0, 1].map(|i| not_before[i] - before[i] - own[i]);
             *half_mut(above, h) = joined(F::Coarse::<S>::to_f64(before));
@@ -379,8 +383,8 @@ pub(crate) fn sum_columns<S: Simd, F: Float>(
     });
 }
 
-/// Labels of each row: the first with its largest logit, and the first and the second of those whose logits are at least
-/// the second largest.
+/// Labels of each row: the first with its largest logit, and the first and the second of those whose logits
+/// are at least the second largest.
 #[inline(always)]
 pub(crate) fn first_labels<S: Simd, F: Float>(
     s: S,

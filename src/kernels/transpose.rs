@@ -6,8 +6,8 @@ use super::{Column, Float, TILE, V};
 use crate::math::WIDTH;
 use crate::simd::{ColumnLines, Lanes, Simd, vectorize};
 
-/// Some rows of some columns of a column-major matrix: values side by side in each column, and columns `stride` bytes
-/// apart.
+/// Some rows of some columns of a column-major matrix: values side by side in each column, and columns
+/// `stride` bytes apart.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Square<'a, F> {
     start: *const F,
@@ -46,8 +46,8 @@ impl<'a, F: Float> Square<'a, F> {
     }
 }
 
-/// Writes a square into rows that begin `stride` apart, one for each of its rows, from label `first` on. `lines` are
-/// asked for meanwhile.
+/// Writes a square into rows that begin `stride` apart, one for each of its rows, from label `first` on.
+/// `lines` are asked for meanwhile.
 ///
 /// Sixteen columns at a time: four rows of them are the four columns of what lies in memory.
 #[inline(always)]

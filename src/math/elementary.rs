@@ -1,10 +1,10 @@
 //! What are `exp`, `ln`, `ln_1p` and powers in float64?
 //!
-//! They are our own, so that the bits are the same everywhere. The standard library calls the platform's libm, and
-//! glibc, musl and macOS differ in the last place; a label whose score equals the threshold would flip between
-//! machines. Each function is within two units in the last place. A label's score takes a few of them; sums over
-//! labels take [`Scalar::exp2`](super::Scalar::exp2) instead. The functions select and do not branch, so the compiler
-//! turns loops over several rows into vector code.
+//! They are our own, so that the bits are the same everywhere. The standard library calls the platform's
+//! libm, and glibc, musl and macOS differ in the last place; a label whose score equals the threshold would
+//! flip between machines. Each function is within two units in the last place. A label's score takes a few of
+//! them; sums over labels take [`Scalar::exp2`](super::Scalar::exp2) instead. The functions select and do not
+//! branch, so the compiler turns loops over several rows into vector code.
 
 const LN2_HIGH: f64 = f64::from_bits(0x3fe6_2e42_fee0_0000);
 const LN2_LOW: f64 = f64::from_bits(0x3dea_39ef_3579_3c76);

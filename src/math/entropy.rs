@@ -1,12 +1,13 @@
 //! What is the entropy of a row, given the sums behind it?
 //!
-//! With `g` the gap between the two largest logits, `S` and `W` the sums of `e` and of `e d` over the other labels
-//! (see `kernels::entropy_sums`), relative to the second largest logit, and `E = exp(-g)`:
-//! `H = log1p(E S) + E (g S + W) / (1 + E S)`. Every term is >= 0, so nothing cancels.
+//! With `g` the gap between the two largest logits, `S` and `W` the sums of `e` and of `e d` over the other
+//! labels (see `kernels::entropy_sums`), relative to the second largest logit, and `E = exp(-g)`: `H =
+//! log1p(E S) + E (g S + W) / (1 + E S)`. Every term is >= 0, so nothing cancels.
 //!
-//! In float32 rows S and W are as precise as float32 is, so the logarithm and the quotient are taken in float32 too,
-//! which is four times as quick as in float64 and shows in rows of few labels. E alone may be far below what
-//! float32 holds, and H is proportional to it then: its exponent is kept apart and applied in float64.
+//! In float32 rows S and W are as precise as float32 is, so the logarithm and the quotient are taken in
+//! float32 too, which is four times as quick as in float64 and shows in rows of few labels. E alone may be
+//! far below what float32 holds, and H is proportional to it then: its exponent is kept apart and applied in
+//! float64.
 
 use std::f64::consts::LOG2_E;
 
@@ -15,7 +16,8 @@ use super::exact::each_lane;
 use super::exp2::WHOLE_F32;
 use super::scalar::Scalar;
 
-/// Sums behind the entropies of N rows: over all labels but one at the top, relative to the second largest logit.
+/// Sums behind the entropies of N rows: over all labels but one at the top, relative to the second largest
+/// logit.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct EntropySums<const N: usize> {
     /// Sum of `e = exp(z - second)`.
@@ -25,8 +27,8 @@ pub(crate) struct EntropySums<const N: usize> {
 }
 
 impl<const N: usize> EntropySums<N> {
-    /// From sums in which logits above the shift, the second largest logit, count as nothing. When two labels share the
-    /// maximum, neither lies above the shift; one of them is taken out.
+    /// From sums in which logits above the shift, the second largest logit, count as nothing. When two labels
+    /// share the maximum, neither lies above the shift; one of them is taken out.
     #[inline(always)]
     pub(crate) fn new(exponentials: &[f64; N], weighted: &[f64; N], gap: &[f64; N]) -> Self {
         let twice = each_lane!([0.0; N], |i| if gap[i] == 0.0 { 1.0 } else { 0.0 });
@@ -54,8 +56,8 @@ fn entropy_f64(gap: f64, exponentials: f64, weighted: f64) -> f64 {
     if e == 0.0 { 0.0 } else { value }
 }
 
-/// In loops of their own, of whole vectors of one type each: in a single one the long chain of operations on each row
-/// would leave the processor waiting.
+/// In loops of their own, of whole vectors of one type each: in a single one the long chain of operations on
+/// each row would leave the processor waiting.
 #[inline(always)]
 fn entropies_f32<const N: usize>(gap: &[f64; N], sums: &EntropySums<N>) -> [f64; N] {
     // E = 2^(fraction + whole); beyond 800 it is 0 in float64 all the same, and so is H.
@@ -73,8 +75,8 @@ fn entropies_f32<const N: usize>(gap: &[f64; N], sums: &EntropySums<N>) -> [f64;
         let whole = if narrow_whole[i] > -100.0 { narrow_whole[i] } else { -100.0 };
         let others = p * power_of_two_f32(whole) * s[i];
         let quotient = narrow_gap[i].mul_add(s[i], w[i]) / (1.0 + others);
-        // log1p(x) is x where the next term of its series is below the rounding, and then goes with what E is a factor
-        // of.
+        // log1p(x) is x where the next term of its series is below the rounding, and then goes with what E is
+        // a factor of.
         let is_small = others < SMALL;
         power[i] = p;
         factor[i] = if is_small { quotient + s[i] } else { quotient };
@@ -122,8 +124,8 @@ fn power_of_two_f32(n: f32) -> f32 {
 #[inline(always)]
 fn ln_1p_f32(x: f32) -> f32 {
     const SQRT_HALF: u32 = 0x3f35_04f3;
-    // g in log(1 + f) = f - f^2 / 2 + f^3 g(f), highest power first: minimax on [sqrt(1/2) - 1, sqrt(2) - 1], relative
-    // error 3.2e-8.
+    // g in log(1 + f) = f - f^2 / 2 + f^3 g(f), highest power first: minimax on [sqrt(1/2) - 1, sqrt(2) - 1],
+    // relative error 3.2e-8.
     const G: [f32; 7] =
         [0.087_001_175, -0.142_674_39, 0.149_148_48, -0.165_775_91, 0.199_630_57, -0.250_013_38, 0.333_339_1];
     let u = 1.0 + x;

@@ -1,11 +1,12 @@
 //! How are exponentials summed so that order does not exist?
 //!
-//! A floating-point sum depends on the order of its terms. A masked pass over a row, a cumulative sum over the sorted
-//! row, eight lanes and sixteen lanes would all differ in the last bits, and a label at the threshold would be in the
-//! set for one of them and out for another. Here every term, a number in `[0, 1]`, is rounded once to a multiple of a
-//! fixed quantum (2^-51 for float32, whose terms carry 24 bits; 2^-99 for float64), and the multiples are added as
-//! integers. The price is one addition and one conversion a term. What it buys: scalar and vector code, any block size,
-//! and the one-label and all-label forms of a score agree to the bit by construction.
+//! A floating-point sum depends on the order of its terms. A masked pass over a row, a cumulative sum over
+//! the sorted row, eight lanes and sixteen lanes would all differ in the last bits, and a label at the
+//! threshold would be in the set for one of them and out for another. Here every term, a number in `[0, 1]`,
+//! is rounded once to a multiple of a fixed quantum (2^-51 for float32, whose terms carry 24 bits; 2^-99 for
+//! float64), and the multiples are added as integers. The price is one addition and one conversion a term.
+//! What it buys: scalar and vector code, any block size, and the one-label and all-label forms of a score
+//! agree to the bit by construction.
 //!
 //! ```text
 //! term(z)   = 2^-(scale (shift - z)),  scale = beta log2(e),  shift >= z
@@ -13,17 +14,17 @@
 //! sum       = quantum * (integer sum of quanta)
 //! ```
 //!
-//! The shift is no smaller than the logits it is used on, so the largest terms are near 1 and keep their precision.
-//! Sums behind scores have coarser quanta in rows of at most 1024 labels: see [`Grain`]. Sums behind entropy are not
-//! exact but in a fixed order: see `kernels::entropy_sums`.
+//! The shift is no smaller than the logits it is used on, so the largest terms are near 1 and keep their
+//! precision. Sums behind scores have coarser quanta in rows of at most 1024 labels: see [`Grain`]. Sums
+//! behind entropy are not exact but in a fixed order: see `kernels::entropy_sums`.
 
-use super::scalar::Scalar;
+use super::scalar::{Grain, Scalar};
 
-/// Lanes of the portable loops: one 512-bit or two 256-bit registers of float32.
+/// Numbers that are worked on together: one 512-bit or two 256-bit registers of float32.
 pub(crate) const WIDTH: usize = 16;
 
-/// `array::from_fn` as a plain loop. A closure is not always inlined; it would be compiled for the baseline instead of
-/// the instruction set that its caller is compiled for.
+/// `array::from_fn` as a plain loop. A closure is not always inlined; it would be compiled for the baseline
+/// instead of the instruction set that its caller is compiled for.
 macro_rules! each_lane {
     ([$start:expr; $n:expr], |$i:ident| $value:expr) => {{
         let mut lanes = [$start; $n];
@@ -34,38 +35,6 @@ macro_rules! each_lane {
     }};
 }
 pub(crate) use each_lane;
-
-/// What the terms of a score's sums are rounded to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Grain {
-    /// Quanta.
-    Fine,
-    /// Multiples of 2^-29 in float32 and of 2^-56 in float64, for rows of at most [`MOST_COARSE`] labels: terms fit 32-bit
-    /// integers, and those of float64 one word of 64 bits, which halves the cost of adding them up. Each sum has a
-    /// term of 1/e or more, as shifts are at most one unit of `1 / beta` above the largest logit then (see
-    /// `score::masses::Sharpness`), so roundings are off by at most 1024 * 2^-30 * e = 2.6e-6 of a sum when all go one
-    /// way, and by 1e-7 when they go as they come; terms themselves are off by as much. In float64 that is 1.9e-14
-    /// and 1e-15.
-    Coarse,
-}
-
-/// Labels of rows that are summed in coarse quanta, at most.
-pub(crate) const MOST_COARSE: usize = 1024;
-/// Coarse quanta of float32 in 1.
-pub(crate) const COARSE: f32 = (1_u32 << 29) as f32;
-
-impl Grain {
-    #[inline(always)]
-    pub(crate) fn of(n_labels: usize) -> Self {
-        if n_labels <= MOST_COARSE { Self::Coarse } else { Self::Fine }
-    }
-
-    /// Terms of 2 to the power of less this add nothing.
-    #[inline(always)]
-    pub(crate) fn deepest<F: Scalar>(self) -> F {
-        if self == Self::Coarse { F::DEEPEST_COARSE } else { F::DEEPEST }
-    }
-}
 
 /// How far logits lie below a shift, at most as far as terms of a scale add anything.
 #[derive(Clone, Copy, Debug)]
@@ -83,7 +52,8 @@ impl<F: Scalar> Depths<F> {
 
     /// The depth of a logit; the deepest for those far below or above the shift, and for NaN.
     ///
-    /// As patterns: the smaller of two unsigned integers, since negative numbers and NaN come after the others.
+    /// As patterns: the smaller of two unsigned integers, since negative numbers and NaN come after the
+    /// others.
     #[inline(always)]
     pub(crate) fn of(&self, z: F, shift: F) -> F {
         let depth = shift - z;

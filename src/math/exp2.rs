@@ -6,19 +6,21 @@
 //! 2^-(depth scale) = 2^-n p(f)                     (2^-n: a table of 16 and the exponent's bits; p: a short polynomial)
 //! ```
 //!
-//! The exponent is rounded to a sixteenth; the power of two of that is a number from a table with another exponent, and a
-//! short polynomial does the rest, on `[-1/32, 1/32]`. A table of sixteen is one instruction of AVX-512, and replaces
-//! three multiply-adds of a polynomial on `[-1/2, 1/2]` in float32, five in float64, by one multiplication. The product
-//! of depth and scale is never rounded by itself: it is fused into the rounding to sixteenths and into what that leaves,
-//! so deep terms are as precise as shallow ones. `2^0 == 1` to the bit. Multiply-adds are explicit, hence fused on every
-//! path, and the bits do not depend on the instruction set.
+//! The exponent is rounded to a sixteenth; the power of two of that is a number from a table with another
+//! exponent, and a short polynomial does the rest, on `[-1/32, 1/32]`. A table of sixteen is one instruction
+//! of AVX-512, and replaces three multiply-adds of a polynomial on `[-1/2, 1/2]` in float32, five in float64,
+//! by one multiplication. The product of depth and scale is never rounded by itself: it is fused into the
+//! rounding to sixteenths and into what that leaves, so deep terms are as precise as shallow ones. `2^0 == 1`
+//! to the bit. Multiply-adds are explicit, hence fused on every path, and the bits do not depend on the
+//! instruction set.
 //!
-//! The float32 polynomial is a parabola, `c (g^2 + b)` with `g = f + 23/16`: the offset costs nothing, as it goes into a
-//! constant that is a number of sixteenths already, and c nothing, as it goes into the table; 23/16 is near `1 / ln 2`,
-//! where the parabola that touches `2^f` has its vertex. b is such that neighbouring parabolas meet at the ends of their
-//! intervals: exponentials never rise with depth by more than a rounding. Between, the relative error is from -4.5e-7
-//! to 1.04e-6; sums in coarse quanta are off by up to 2.6e-6 (see [`Grain`](super::Grain)). (With three coefficients
-//! of its own, for one more operation of nine, the parabola is within 6.6e-7; label scores then take 5 % longer.)
+//! The float32 polynomial is a parabola, `c (g^2 + b)` with `g = f + 23/16`: the offset costs nothing, as it
+//! goes into a constant that is a number of sixteenths already, and c nothing, as it goes into the table;
+//! 23/16 is near `1 / ln 2`, where the parabola that touches `2^f` has its vertex. b is such that
+//! neighbouring parabolas meet at the ends of their intervals: exponentials never rise with depth by more
+//! than a rounding. Between, the relative error is from -4.5e-7 to 1.04e-6; sums in coarse quanta are off by
+//! up to 2.6e-6 (see [`Grain`](super::Grain)). (With three coefficients of its own, for one more operation of
+//! nine, the parabola is within 6.6e-7; label scores then take 5 % longer.)
 
 /// Powers of two from 0 to 15 sixteenths.
 const SIXTEENTHS: [f64; 16] = [
@@ -49,7 +51,8 @@ pub(crate) const TO_EXPONENT_F32: u32 = 19;
 /// How far the sixteenths in the low bits of a sum with [`ROUND_F64`] are from the exponent.
 pub(crate) const TO_EXPONENT_F64: u32 = 48;
 
-/// Patterns of [`SIXTEENTHS`], in float32 times c, less what the sixteenths themselves add when they are moved to the exponent.
+/// Patterns of [`SIXTEENTHS`], in float32 times c, less what the sixteenths themselves add when they are
+/// moved to the exponent.
 #[repr(align(64))]
 pub(crate) struct Table<T>(pub(crate) [T; 16]);
 
@@ -136,8 +139,8 @@ const WHOLE_F64: [f64; 12] = [
     1.0,
 ];
 
-/// [`exp2_f32`] without a table, by a longer polynomial. The compiler turns no table look-up into vector code; loops
-/// over lanes take this form. Not the same bits.
+/// [`exp2_f32`] without a table, by a longer polynomial. The compiler turns no table look-up into vector
+/// code; loops over lanes take this form. Not the same bits.
 #[inline(always)]
 pub(super) fn exp2_in_lanes_f32(depth: f32, scale: f32) -> f32 {
     const ROUND: f32 = 12_582_912.0; // 1.5 * 2^23

@@ -1,8 +1,7 @@
 //! The operations of f32: see [`Scalar`].
 
-use super::exact::Grain;
 use super::exp2::{exp2_f32, exp2_in_lanes_f32};
-use super::scalar::{ANCHOR, COARSE_ANCHOR, COARSE_BITS, QUANTUM_HIGH, Scalar};
+use super::scalar::{ANCHOR, COARSE_ANCHOR, COARSE_BITS, Grain, QUANTUM_HIGH, Scalar};
 
 impl Scalar for f32 {
     const ZERO: Self = 0.0;

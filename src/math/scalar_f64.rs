@@ -1,9 +1,8 @@
 //! The operations of f64: see [`Scalar`].
 
-use super::exact::Grain;
 use super::exp2::{exp2_f64, exp2_in_lanes_f64};
 use super::scalar::{
-    ANCHOR, COARSE_LOW_ANCHOR, LOW_ANCHOR, LOW_BITS, QUANTUM_HIGH, Scalar, WIDE_COARSE_BITS,
+    ANCHOR, COARSE_LOW_ANCHOR, Grain, LOW_ANCHOR, LOW_BITS, QUANTUM_HIGH, Scalar, WIDE_COARSE_BITS,
 };
 
 impl Scalar for f64 {

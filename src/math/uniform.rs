@@ -51,8 +51,8 @@ impl Default for Randomness<'_> {
 }
 
 impl Randomness<'_> {
-    /// Checks the lengths against the number of rows, and each U: before any row is read, so that which of several errors is
-    /// told does not depend on how rows are read.
+    /// Checks the lengths against the number of rows, and each U: before any row is read, so that which of
+    /// several errors is told does not depend on how rows are read.
     pub(crate) fn check(&self, n_rows: usize) -> Result<(), Error> {
         if let Uniforms::Each(u) = self.uniforms
             && u.len() != n_rows
@@ -86,7 +86,8 @@ impl Randomness<'_> {
         if (0.0..=1.0).contains(&value) { Ok(value) } else { Err(Error::Uniform { row: index, value }) }
     }
 
-    /// Puts [`Self::score_uniform`] of `count` rows from `first` on, whose words stand side by side, into `u`.
+    /// Puts [`Self::score_uniform`] of `count` rows from `first` on, whose words stand side by side, into
+    /// `u`.
     #[inline(always)]
     pub(crate) fn score_uniforms<const N: usize>(
         &self,
@@ -129,7 +130,8 @@ fn mix(x: u64) -> u64 {
     x ^ (x >> 31)
 }
 
-/// Hash of a seed and a list of words, by chained mixing. A loop, not a fold: see [`each_lane`](super::each_lane).
+/// Hash of a seed and a list of words, by chained mixing. A loop, not a fold: see
+/// [`each_lane`](super::each_lane).
 #[inline(always)]
 fn hash<const N: usize>(seed: u64, words: [u64; N]) -> u64 {
     let mut state = mix(seed);

@@ -1,5 +1,5 @@
-//! What do kernels need that `fearless_simd` has not? A table of sixteen, rounding to integers, a fused multiply-add where
-//! the machine has none, and a function that is never inlined.
+//! What do kernels need that `fearless_simd` has not? A table of sixteen, rounding to integers, a fused
+//! multiply-add where the machine has none, and a function that is never inlined.
 //!
 //! Each has a portable form, and a better one where an instruction set has an instruction for it.
 
@@ -12,8 +12,9 @@ pub trait Simd: fearless_simd::Simd {
     /// Whether the machine has fused multiply-adds; elsewhere they are put together of other operations.
     const IS_FUSED: bool = true;
 
-    /// Calls `work`, which must be `#[inline(always)]`, in a function of its own that is compiled for the instruction
-    /// set. What is inlined there may use its instructions; in a larger function it would compete for registers.
+    /// Calls `work`, which must be `#[inline(always)]`, in a function of its own that is compiled for the
+    /// instruction set. What is inlined there may use its instructions; in a larger function it would compete
+    /// for registers.
     fn apart<R>(self, work: impl FnOnce() -> R) -> R;
 
     /// Fewer than sixteen numbers, and `-inf` after them.
@@ -82,7 +83,8 @@ pub trait Simd: fearless_simd::Simd {
         a.mul_add_precise(b, c)
     }
 
-    /// The smaller of two depths, `bottom` being positive and finite: `bottom` where `depth` is negative or NaN.
+    /// The smaller of two depths, `bottom` being positive and finite: `bottom` where `depth` is negative or
+    /// NaN.
     #[inline(always)]
     fn cut_depth_f64(self, depth: f64x8<Self>, bottom: f64x8<Self>) -> f64x8<Self> {
         // As patterns: negative numbers and NaN come after the others.
@@ -104,8 +106,8 @@ pub trait Simd: fearless_simd::Simd {
     }
 }
 
-/// Compiles the calls of [`Simd::apart`] for the instructions that `fearless_simd` takes at a level: with any fewer its
-/// operations would not be inlined (`tests/inlined.py` looks for that).
+/// Compiles the calls of [`Simd::apart`] for the instructions that `fearless_simd` takes at a level: with any
+/// fewer its operations would not be inlined (`tests/inlined.py` looks for that).
 #[cfg(target_arch = "x86_64")]
 macro_rules! apart {
     ($token:ident, $features:literal) => {
@@ -342,7 +344,8 @@ mod x86_64 {
 
         #[inline(always)]
         fn cut_depth_f64(self, depth: f64x8<Self>, bottom: f64x8<Self>) -> f64x8<Self> {
-            // AVX2 has no minimum of 64-bit integers. The second is taken where the first is NaN, or has a sign.
+            // AVX2 has no minimum of 64-bit integers. The second is taken where the first is NaN, or has a
+            // sign.
             fearless_simd::kernel!(
                 #[inline(always)]
                 fn kernel(token: Avx2, depth: f64x8<Avx2>, bottom: f64x8<Avx2>) -> f64x8<Avx2> {

@@ -5,9 +5,9 @@
 //! result:      sum rounded to float32    (right, unless sum lies just between two float32)
 //! ```
 //!
-//! Rounding twice differs from rounding once only where the first rounding ends on a tie of the second. Such ties are
-//! looked for, and all sixteen are then computed one by one, by the standard library. Results below the normal numbers have ties
-//! elsewhere; they count as suspects too.
+//! Rounding twice differs from rounding once only where the first rounding ends on a tie of the second. Such
+//! ties are looked for, and all sixteen are then computed one by one, by the standard library. Results below
+//! the normal numbers have ties elsewhere; they count as suspects too.
 //!
 //! The crate's own form, a hundred instructions each, took more than twice as long.
 
@@ -32,7 +32,8 @@ pub(super) fn fma_f32<S: Simd>(s: S, a: f32x16<S>, b: f32x16<S>, c: f32x16<S>) -
 /// Whether any sum, rounded to float32, may be rounded wrongly.
 #[inline(always)]
 fn is_suspect<S: Simd>(s: S, low: f64x8<S>, high: f64x8<S>) -> bool {
-    // Words of 32 bits: half of them are those that may be a tie; no other one is like it, as its bits are masked out.
+    // Words of 32 bits: half of them are those that may be a tie; no other one is like it, as its bits are
+    // masked out.
     let odd = |x: f64x8<S>| -> u32x16<S> { (x.to_bits() & LOW_BITS).bitcast() };
     let tie = u32x16::splat(s, TIE as u32);
     let at_tie = odd(low).simd_eq(tie) | odd(high).simd_eq(tie);

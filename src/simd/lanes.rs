@@ -1,7 +1,8 @@
-//! What can sixteen numbers do? The operations that kernels are written in, alike for float32 and for float64.
+//! What can sixteen numbers do? The operations that kernels are written in, alike for float32 and for
+//! float64.
 //!
-//! Sixteen of either type: sums in a fixed order then have the same order everywhere, and processors work on two or four
-//! registers at a time, where one would spend half its time waiting for the last operation on it.
+//! Sixteen of either type: sums in a fixed order then have the same order everywhere, and processors work on
+//! two or four registers at a time, where one would spend half its time waiting for the last operation on it.
 
 use std::fmt::Debug;
 use std::ops::{Add, Mul, Sub};
@@ -72,8 +73,8 @@ pub trait Lanes<S: Simd>:
     fn largest(self) -> Self::Number;
     /// The sum of all, in some order.
     fn total(self) -> Self::Number;
-    /// 1, which the compiler does not know: a multiply-add with it stays one. Processors have more room for those than for
-    /// additions, which comparisons and conversions compete with.
+    /// 1, which the compiler does not know: a multiply-add with it stays one. Processors have more room for
+    /// those than for additions, which comparisons and conversions compete with.
     #[inline(always)]
     fn hidden_one(s: S) -> Self {
         Self::splat(s, std::hint::black_box(Self::Number::from_f32(1.0)))
@@ -100,7 +101,8 @@ macro_rules! compress_parts {
     };
 }
 
-/// Compresses sixteen numbers of 32 bits, register by register: of several at once the crate takes the bytes one by one.
+/// Compresses sixteen numbers of 32 bits, register by register: of several at once the crate takes the bytes
+/// one by one.
 macro_rules! compress_32 {
     ($values:expr, $mask:expr, $to:expr) => {
         let (values, mask, s) = ($values, $mask, $values.token());

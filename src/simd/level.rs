@@ -1,7 +1,7 @@
 //! Which instruction sets are there, and which one is in use?
 //!
-//! `TIGHTSET_SIMD` forces one by its name, for tests: `avx512`, `avx2`, and what every machine of the architecture has,
-//! `sse2`, `neon` or `fallback`.
+//! `TIGHTSET_SIMD` forces one by its name, for tests: `avx512`, `avx2`, and what every machine of the
+//! architecture has, `sse2`, `neon` or `fallback`.
 
 use std::sync::OnceLock;
 

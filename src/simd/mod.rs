@@ -1,12 +1,12 @@
 //! Which instruction set runs?
 //!
-//! Every kernel is written once, over [`Lanes`]: sixteen numbers of float32 or of float64, in as many registers as the
-//! machine needs. The crate `fearless_simd` makes the operations of them, safely; [`Simd`] adds the few that it has not.
-//! A value of [`Simd`] proves that the machine has an instruction set. [`dispatch!`] makes one, once for a tile of rows, and
-//! everything below takes it along.
+//! Every kernel is written once, over [`Lanes`]: sixteen numbers of float32 or of float64, in as many
+//! registers as the machine needs. The crate `fearless_simd` makes the operations of them, safely; [`Simd`]
+//! adds the few that it has not. A value of [`Simd`] proves that the machine has an instruction set.
+//! [`dispatch!`] makes one, once for a tile of rows, and everything below takes it along.
 //!
-//! Rust neither reorders nor contracts floating-point operations, every multiply-add is written out, and sums are exact or
-//! in a fixed order. So instruction sets differ in speed alone.
+//! Rust neither reorders nor contracts floating-point operations, every multiply-add is written out, and sums
+//! are exact or in a fixed order. So instruction sets differ in speed alone.
 
 mod extension;
 #[cfg(target_arch = "x86_64")]
@@ -29,7 +29,8 @@ pub(crate) use subnormals::with_subnormals;
 #[cfg(test)]
 pub(crate) use level::{baseline, tokens};
 
-/// Evaluates `$body` in a function of its own that is compiled for the instruction set `$s`: see [`Simd::apart`].
+/// Evaluates `$body` in a function of its own that is compiled for the instruction set `$s`: see
+/// [`Simd::apart`].
 macro_rules! vectorize {
     ($s:expr, $body:expr) => {
         $crate::simd::Simd::apart(

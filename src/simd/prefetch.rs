@@ -1,8 +1,9 @@
 //! What will be read after the rows at hand, and when is it asked for?
 //!
-//! The processor foresees neither many rows read side by side nor the next row while it computes. A source of rows says
-//! which memory follows ([`Ahead`]); kernels ask for a line of it now and then between their operations ([`Lines`]): many
-//! at once would hold up what is read meanwhile. Addresses are never read, so any address will do.
+//! The processor foresees neither many rows read side by side nor the next row while it computes. A source of
+//! rows says which memory follows ([`Ahead`]); kernels ask for a line of it now and then between their
+//! operations ([`Lines`]): many at once would hold up what is read meanwhile. Addresses are never read, so
+//! any address will do.
 
 /// Bytes of a line of the cache.
 pub(crate) const LINE: usize = 64;
@@ -37,9 +38,9 @@ fn fetch_far(address: *const u8) {
 
 /// Whether lines from many places are better asked for by [`fetch_far`] than by [`fetch`].
 ///
-/// On Intel's processors (Emerald Rapids was measured) the nearest cache awaits 16 lines at a time, and computing waits
-/// with it; the one after it awaits 48. On AMD's (Zen 4) many of the lines that are asked for by `fetch_far` are not
-/// fetched at all when others are awaited.
+/// On Intel's processors (Emerald Rapids was measured) the nearest cache awaits 16 lines at a time, and
+/// computing waits with it; the one after it awaits 48. On AMD's (Zen 4) many of the lines that are asked for
+/// by `fetch_far` are not fetched at all when others are awaited.
 #[inline]
 #[allow(dead_code, reason = "arrays of Python alone have columns")]
 fn awaits_more_afar() -> bool {
@@ -99,7 +100,8 @@ impl ColumnsAhead {
         Self { start, stride, lines_log2: lines.trailing_zeros(), n_columns, is_near: !awaits_more_afar() }
     }
 
-    /// The lines that are asked for in one of so many steps, one for each `2^spacing_log2` lines that the kernel reads.
+    /// The lines that are asked for in one of so many steps, one for each `2^spacing_log2` lines that the
+    /// kernel reads.
     #[inline(always)]
     pub(crate) fn step(self, step: usize, steps: usize, spacing_log2: u32) -> ColumnLines {
         let lines = self.n_columns << self.lines_log2;
@@ -117,7 +119,8 @@ pub(crate) trait Lines: Copy {
     #[inline(always)]
     fn fetch_rest(self, _i: usize) {}
 
-    /// Asks for what belongs to lines from `from` on to the end of a row of so many bytes, which may end anywhere.
+    /// Asks for what belongs to lines from `from` on to the end of a row of so many bytes, which may end
+    /// anywhere.
     #[inline(always)]
     fn fetch_end(self, from: usize, bytes: usize) {
         for line in from..=bytes / LINE {
@@ -135,8 +138,8 @@ impl Lines for NoLines {
     fn fetch(self, _i: usize) {}
 }
 
-/// The lines of the row that is read next, and of one that is read later. From memory to the nearest cache there are too
-/// few places for lines that are awaited, so the later one goes to a cache that is less near.
+/// The lines of the row that is read next, and of one that is read later. From memory to the nearest cache
+/// there are too few places for lines that are awaited, so the later one goes to a cache that is less near.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RowLines {
     pub(crate) next: *const u8,

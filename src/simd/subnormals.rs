@@ -1,12 +1,12 @@
 //! How do results stay the same where another library has switched subnormal numbers off?
 //!
-//! Flush-to-zero is a setting of the thread. Other libraries set it for speed; scores would then depend on which library
-//! was imported first.
+//! Flush-to-zero is a setting of the thread. Other libraries set it for speed; scores would then depend on
+//! which library was imported first.
 
 /// Runs `work` with subnormal numbers on, whatever the calling thread's settings, and puts those back.
 ///
-/// `work` runs in a function that is never inlined: the compiler may move arithmetic past the instruction that sets the
-/// register, but not out of a call.
+/// `work` runs in a function that is never inlined: the compiler may move arithmetic past the instruction
+/// that sets the register, but not out of a call.
 #[inline]
 pub(crate) fn with_subnormals<T>(work: impl FnOnce() -> T) -> T {
     #[inline(never)]
