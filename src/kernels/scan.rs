@@ -11,7 +11,7 @@ use fearless_simd::{prelude::*, u32x16};
 
 use super::{Float, Row, V, has_many_registers};
 use crate::math::WIDTH;
-use crate::simd::{Lanes, Lines, Simd, vectorize};
+use crate::simd::{Lanes, Simd, vectorize};
 
 /// What one pass over a row finds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -92,20 +92,16 @@ impl<F: Float, S: Simd> LaneScan<F, S> {
 }
 
 /// The two largest logits of a row, the sum of its bit patterns, and whether a value in it is not finite.
-/// `lines` are asked for meanwhile.
 #[inline(always)]
-pub(crate) fn scan<S: Simd, F: Float>(s: S, row: &[F], lines: impl Lines) -> Scanned<F> {
+pub(crate) fn scan<S: Simd, F: Float>(s: S, row: &[F]) -> Scanned<F> {
     vectorize!(s, {
         let (vectors, mut lanes) = (Row::of(row), LaneScan::<F, S>::new(s));
         let (pairs, odd) = vectors.whole.as_chunks::<2>();
         let (pairs, odd) = if has_many_registers::<S>() { (pairs, odd) } else { (&[][..], vectors.whole) };
-        for (i, [a, b]) in pairs.iter().enumerate() {
-            lines.fetch(2 * i);
-            lines.fetch(2 * i + 1);
+        for [a, b] in pairs {
             lanes.take_two(V::<F, S>::load(s, a), V::<F, S>::load(s, b));
         }
-        for (i, z) in odd.iter().enumerate() {
-            lines.fetch(2 * pairs.len() + i);
+        for z in odd {
             lanes.take(V::<F, S>::load(s, z));
         }
         if let Some((z, mask)) = vectors.last(s) {

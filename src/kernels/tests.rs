@@ -105,7 +105,7 @@ fn check_row<S: Simd, F: Float>(s: S, row: &[F], [y, max, shift]: [F; 3], scale:
     let (all, [top, second]) = (|| row.iter().copied(), top_two(row));
     let bits = all().fold(0_u32, |sum, z| sum.wrapping_add(z.pattern()));
     let scanned = Scanned { max: top, second, bits, is_poisoned: !row.iter().all(is_finite) };
-    assert_eq!(scan(s, row, lines), scanned);
+    assert_eq!(scan(s, row), scanned);
     assert_eq!(entropy_sums(s, row, second, lines), entropy_sums_of(row, second));
     let square = |z| term(z, second, F::LOG2_E) * term(z, second, F::LOG2_E);
     let total = all().map(|z| F::quanta(square(z), Grain::Fine)).sum();
@@ -315,7 +315,7 @@ proptest! {
             let mut columns = vec![Column([F::ZERO; TILE]); k];
             let one = F::from_f64(1.0);
             for_each_level!(s => {
-                assert!(scan(s, &row, NoLines).is_poisoned);
+                assert!(scan(s, &row).is_poisoned);
                 assert!(read_tile(s, &rows, &mut columns, true, lines, &mut TileScan::default()));
                 let expected = sum_of(row.iter().copied(), one, one, Grain::Fine);
                 assert_eq!(sum(s, &row, one, one, Grain::Fine, NoLines), expected);

@@ -8,7 +8,7 @@
 use crate::error::Error;
 use crate::kernels::{self, Float, Scanned};
 use crate::math::{EntropySums, entropies, exp, one_minus_exp_neg};
-use crate::simd::{Lines, NoLines, Simd};
+use crate::simd::{NoLines, Simd};
 
 /// What the first pass over a row finds.
 #[derive(Clone, Copy, Debug)]
@@ -25,13 +25,7 @@ impl<F: Float> Scan<F> {
     /// Reads the row once and refuses NaN, +inf and rows without a possible label.
     #[inline(always)]
     pub(crate) fn of<S: Simd>(s: S, row: &[F], index: usize) -> Result<Self, Error> {
-        Self::asking(s, row, index, NoLines)
-    }
-
-    /// [`Self::of`], while `lines` are fetched.
-    #[inline(always)]
-    pub(super) fn asking<S: Simd>(s: S, row: &[F], index: usize, lines: impl Lines) -> Result<Self, Error> {
-        let Scanned { max, second, bits, is_poisoned } = kernels::scan(s, row, lines);
+        let Scanned { max, second, bits, is_poisoned } = kernels::scan(s, row);
         if is_poisoned {
             check_row(row, index)?;
         }

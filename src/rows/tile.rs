@@ -147,16 +147,13 @@ impl<F: Float> Tile<'_, F> {
         let (steps, spacing) = if self.sums_rows { (2 * count, 1) } else { (count, 0) };
         for i in 0..=count {
             if i < count {
-                // The sums behind entropy leave time to fetch what is ahead; without them it is fetched here.
-                let scan = match self.ahead {
-                    _ if with_entropy => Scan::of(s, self.rows[i], i),
-                    Ahead::Columns(columns) => {
-                        columns.step(i, steps, spacing).fetch_all();
-                        Scan::of(s, self.rows[i], i)
-                    }
-                    _ => Scan::asking(s, self.rows[i], i, self.lines_of(i)),
-                };
-                let Scan { max, second, bits } = scan?;
+                // The sums behind entropy leave time to fetch what is ahead; without them columns are fetched
+                // here. Rows that are only scanned come as fast by themselves: to fetch them, too, took 1.2 to
+                // 1.4 of the time.
+                if let (Ahead::Columns(columns), false) = (self.ahead, with_entropy) {
+                    columns.step(i, steps, spacing).fetch_all();
+                }
+                let Scan { max, second, bits } = Scan::of(s, self.rows[i], i)?;
                 (self.scan.max[i], self.scan.second[i], self.scan.bits[i]) = (max, second, bits);
             }
             // A row behind, so that nothing waits for the end of a scan. Both rows are in the nearest cache,
