@@ -453,9 +453,12 @@ impl<S: Simd> Lanes<S> for F64x16<S> {
         let z = self + Self::splat(self.0.token(), 0.0);
         let narrow = z.0.narrow(z.1);
         let (low, high) = SimdWiden::widen(narrow);
-        let is_narrow = low.simd_eq(z.0).narrow(high.simd_eq(z.1));
+        let is_narrow = [low.simd_eq(z.0), high.simd_eq(z.1)];
+        if (is_narrow[0] & is_narrow[1]).all_true() {
+            return narrow.to_bits();
+        }
         let folded = folded(z.0).narrow(folded(z.1));
-        Select::select(is_narrow, narrow.to_bits(), folded)
+        Select::select(is_narrow[0].narrow(is_narrow[1]), narrow.to_bits(), folded)
     }
 
     #[inline(always)]
