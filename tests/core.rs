@@ -1,4 +1,5 @@
 //! The tests of the core from outside, in one program.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
 #[path = "checks/damage.rs"]
 mod damage;
