@@ -31,7 +31,7 @@ test: lint test-rust test-python ## lint, then run all tests but the slow suites
 
 test-rust: ## test the core, with and without threads; needs no Python
 	cargo test --quiet
-	cargo test --quiet --no-default-features --test core
+	cargo test --quiet --no-default-features --test small_calls
 	@! cargo tree --edges normal --no-default-features --prefix none | grep -E '^(pyo3|numpy|rayon)' \
 	  || { echo "the core must depend on neither Python nor rayon"; exit 1; }
 

@@ -30,7 +30,8 @@ def main():
     # The first table; what is beside other libraries is in the results.
     lines = beside_numpy(load(LAST)).partition("\n\n")[0].splitlines()
     table = "\n".join(line for line in lines if not line.removeprefix("| ").startswith(LEFT_OUT))
-    README.write_text(f"{before}{START}\n{table}\n\n{LEVELS.read_text()}{END}{after}")
+    levels = f"\n{LEVELS.read_text()}" if LEVELS.exists() else ""
+    README.write_text(f"{before}{START}\n{table}\n{levels}{END}{after}")
 
 
 if __name__ == "__main__":
