@@ -98,7 +98,9 @@ fn largest<F: Float>(row: &[F]) -> F {
     }
     fold(&mut lanes, few);
     let (mut half, mut top) = ([F::NEG_INFINITY; FEW / 2], [F::NEG_INFINITY]);
-    fold(&mut half, lanes.as_chunks().0);
+    for lane in 0..FEW / 2 {
+        half[lane] = lanes[lane].larger(lanes[lane + FEW / 2]);
+    }
     fold(&mut top, rest.as_chunks().0);
     let (even, odd) = (half[0].larger(half[2]), half[1].larger(half[3]));
     top[0].larger(even.larger(odd))
