@@ -87,6 +87,11 @@ fn pool(n_threads: usize) -> Result<Arc<rayon::ThreadPool>, Error> {
     Ok(threads)
 }
 
+/// Starts our own pool of `n_threads`, unless it is there.
+pub(super) fn start(n_threads: usize) -> Result<(), Error> {
+    pool(n_threads).map(drop)
+}
+
 /// Threads of the pool that the caller runs in, if it does.
 pub(super) fn of_caller() -> Option<usize> {
     rayon::current_thread_index().map(|_| rayon::current_num_threads())

@@ -195,7 +195,11 @@ fn threads_for(size: Size, plan: &Plan<'_>) -> Result<usize, Error> {
     let n_threads = match (plan.n_threads, pool::of_caller()) {
         (Some(asked), _) => asked,
         (None, Some(of_caller)) => of_caller,
-        (None, None) => default_threads()?,
+        // Where no threads can be started, as when memory is short, the caller does the work alone.
+        (None, None) => match default_threads()? {
+            more if more > 1 && pool::start(more.min(pool::LARGEST)).is_err() => 1,
+            enough => enough,
+        },
     };
     Ok(n_threads.min(pool::LARGEST))
 }
@@ -206,6 +210,10 @@ mod pool {
     use crate::error::Error;
 
     pub(super) const LARGEST: usize = 1;
+
+    pub(super) fn start(_: usize) -> Result<(), Error> {
+        Ok(())
+    }
 
     pub(super) fn of_caller() -> Option<usize> {
         None
